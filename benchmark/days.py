@@ -23,8 +23,9 @@ from sparser_ros.io import simulation
 from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.node.messages import path_bytes
-from sparser_ros.node.picture import map_to_odom, trajectory
+from sparser_ros.node.picture import map_to_odom, rows_of, trajectory
 from sparser_ros.node.pipeline import Pipeline
+from sparser_ros.node.publishers import MOST_POSES
 from sparser_ros.plot.figure import COLOURS, figure
 
 from .scenarios import samples_of
@@ -183,10 +184,8 @@ def sizes(pipeline: Pipeline, base_mb: float) -> Row:
 
 def publish(pipeline: Pipeline, solution: Solution) -> None:
     """Make what the node publishes after a solution, without sending it."""
-    most = pipeline.config.node.publish.path_max_poses
-    for robot in map_to_odom(solution, pipeline.keyframes):
-        path = trajectory(solution, pipeline.keyframes, robot, most)
-        path_bytes(0, 'map', path.stamps_ns, path.positions_xyz, path.quats_xyzw)
+    for robot in map_to_odom(solution, pipeline.graph):
+        path_bytes(0, 'map', *trajectory(solution, pipeline.graph, robot, MOST_POSES))
 
 
 def accuracy(run: Simulation, pipeline: Pipeline) -> dict[str, Any]:
@@ -197,8 +196,8 @@ def accuracy(run: Simulation, pipeline: Pipeline) -> dict[str, Any]:
     located = [one.robot for one in solution.robots if one.location is Location.LOCATED]
     estimate, true, stamps = [], [], []
     for robot in located:
-        rows = pipeline.keyframes.rows(robot, len(solution.estimate.translation))
-        stamp = pipeline.keyframes.stamps_ns(rows)
+        rows = rows_of(pipeline.graph, robot, len(solution.estimate.translation))
+        stamp = pipeline.graph.poses.stamp_ns[rows]
         estimate.append(solution.estimate.translation[rows])
         true.append(run.positions(robot, stamp))
         stamps.append(stamp)

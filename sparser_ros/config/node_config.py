@@ -9,7 +9,7 @@ from .option import option, section
 
 @dataclass(frozen=True)
 class QosConfig:
-    """Reliability of subscriptions; `qos_overrides` sets depths and history as well."""
+    """Depth, history and reliability of one topic are set by `qos_overrides`."""
 
     reliability: str = option(
         'auto',
@@ -20,30 +20,16 @@ class QosConfig:
 
 @dataclass(frozen=True)
 class PublishConfig:
-    """What is published, and how large it may grow."""
+    """What is published."""
 
     tf: bool = option(True, 'publish map -> odom of every located robot on /tf', live=True)
     tf_float: bool = option(
         False, 'map -> odom and ~/odometry also of robots that have a pose but are not located '
         '(`robot_fix` 1 of ~/status): look at their covariances', live=True)
-    paths: bool = option(True, 'publish ~/path/<robot> after every solve', live=True)
-    poses: bool = option(True, 'publish ~/pose/<robot> (map frame) after every solve', live=True)
-    markers: bool = option(True, 'publish ~/markers for RViz', live=True)
-    beacons: bool = option(True, 'publish ~/beacons after every solve', live=True)
-    path_max_poses: int = option(
-        20000, 'longer paths are thinned evenly to this many poses, the newest kept',
-        unit='poses', lower=2, upper=1000000, live=True,
-    )
-    marker_period_s: float = option(
-        1.0, 'least time between two ~/markers', unit='s', lower=0.0, upper=3600.0, live=True,
-    )
     beacon_size_m: float = option(
         0.3, 'radius of a beacon in ~/beacons, and the least one in ~/markers', unit='m',
         lower=0.001, upper=100.0, live=True,
     )
-    marker_share: float = option(
-        0.01, 'least radius of a beacon in ~/markers, as a share of the extent of the map; 0 = '
-        'always beacon_size_m', lower=0.0, upper=0.1, live=True)
 
 
 @dataclass(frozen=True)
@@ -60,8 +46,8 @@ class JournalConfig:
         'node takes nothing); 0 = before any solution that includes the data', unit='s', lower=0.0,
         upper=3600.0)
     segment_mb: float = option(
-        64.0, 'when so much is written the state of the front-end is, and older messages are '
-        'deleted', unit='MB', lower=0.1, upper=1e5)
+        64.0, 'after so many messages all keyframes and the state of the front-end are written, '
+        'and older messages deleted', unit='MB', lower=0.1, upper=1e5)
     max_mb: float = option(
         2048.0, 'older sessions are deleted beyond this size', unit='MB', lower=0.0, upper=1e6)
 
@@ -75,9 +61,6 @@ class NodeConfig:
         lower=0.02, upper=3600.0, live=True,
     )
     tf_rate_hz: float = option(20.0, 'rate of map -> odom', unit='Hz', lower=0.1, upper=200.0)
-    odometry_rate_hz: float = option(
-        50.0, 'highest rate of ~/odometry/<robot>, the newest odometry in map', unit='Hz',
-        lower=0.1, upper=200.0)
     tf_tolerance_s: float = option(
         0.1, 'map -> odom is stamped this far ahead of now, so that consumers need not wait',
         unit='s', lower=0.0, upper=10.0, live=True,
@@ -88,10 +71,6 @@ class NodeConfig:
     flush_after_s: float = option(
         2.0, 'after this long without new data what waits in the reorder window is resolved',
         unit='s', lower=0.1, upper=3600.0, live=True,
-    )
-    discovery_period_s: float = option(
-        1.0, 'how often new topics matching a topic pattern are looked for', unit='s',
-        lower=0.1, upper=3600.0,
     )
     no_data_warning_s: float = option(
         10.0, 'warn about inputs silent for this long (wall time)', unit='s',
@@ -105,9 +84,6 @@ class NodeConfig:
         'map -> odom of a robot stops when its odometry has been silent for this long (wall '
         'time), all of them when all data or the solver have; 0 = never', unit='s', lower=0.0,
         upper=3600.0, live=True)
-    reset_keeps_beacons: bool = option(
-        False, '~/reset keeps the positions of the beacons', live=True,
-    )
     start_paused: bool = option(False, 'start paused: data are kept, nothing is solved')
     save_directory: str = option(
         'sparser_maps',
@@ -118,9 +94,6 @@ class NodeConfig:
     niceness: int = option(
         0, 'scheduling priority of the node; -5, where the system allows it, keeps map -> odom '
         'on time on a busy machine', lower=-20, upper=19)
-    solver_niceness: int = option(
-        0, 'scheduling priority of the solver process; that of the auditor is '
-        '`backend.audit.niceness`', lower=0, upper=19)
     journal: JournalConfig = section(JournalConfig)
     publish: PublishConfig = section(PublishConfig)
     qos: QosConfig = section(QosConfig)

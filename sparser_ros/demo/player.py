@@ -24,8 +24,8 @@ from rosgraph_msgs.msg import Clock
 
 from ..config import ConfigError
 from ..io.bag import BagMessage, BagReader
+from ..node.alarms import LEASE_S
 from ..node.messages import full_name, message_type
-from ..node.watch import LEASE_S
 
 TF_SUFFIXES = ('/tf', '/tf_static')
 LATCHED_SUFFIX = 'tf_static'
@@ -35,7 +35,7 @@ QUEUE_DEPTH = 5000
 """Messages a publisher keeps for a slow subscriber; with reliable delivery none is lost."""
 NO_MORE_S = 2.0
 """Time without a new subscription of the node after which the player starts: topics that match a
-pattern are found within `node.discovery_period_s`."""
+pattern are found within one (`node.node.DISCOVERY_PERIOD_S`)."""
 POLL_S, ASK_S = 0.05, 1.0
 """Between two looks for the node, and between two questions to it."""
 DISCOVERY_S = 0.5

@@ -26,7 +26,6 @@ from .measurements import (
     Sightings,
     Verticals,
     register,
-    tables_from,
 )
 from .residuals import HeightResidual, PointResidual, RotationResidual, VerticalResidual
 from .table import (
@@ -36,8 +35,6 @@ from .table import (
     concatenated,
     empty,
     is_landmark,
-    poses_from,
-    to_arrays,
 )
 
 __all__ = [
@@ -70,14 +67,11 @@ __all__ = [
     'estimate_of',
     'extended',
     'is_landmark',
-    'poses_from',
     'range_directions',
     'range_lever_derivatives',
     'range_residuals',
     'range_vectors',
     'register',
     'squared_residuals',
-    'tables_from',
-    'to_arrays',
     'with_estimate',
 ]

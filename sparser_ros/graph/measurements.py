@@ -42,7 +42,6 @@ from .table import (
     Vectors,
     Weights,
     empty,
-    table_from,
 )
 
 R = TypeVar('R', bound=Residual)
@@ -382,10 +381,3 @@ def complete(
 
 def _joined(columns: list[Index]) -> Index:
     return np.concatenate([np.zeros(0, dtype=np.int64), *columns])
-
-
-def tables_from(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Table]:
-    """Measurement tables of named arrays; a type without columns among them is left out."""
-    return {
-        name: table_from(name, kind.table, arrays) for name, kind in MEASUREMENT_TYPES.items()
-        if f'{name}.{next(iter(kind.table.columns()))}' in arrays}

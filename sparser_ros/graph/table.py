@@ -9,13 +9,12 @@ pose, in the order of `Graph.poses`, < 0 the landmark `~endpoint`, in that of `G
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from ..array_types import Array, Index, Mask
 
@@ -144,23 +143,3 @@ def point_index(endpoint: Index, n_poses: int) -> Index:
     """Rows of endpoints in the stacked positions [pose translations; landmarks]."""
     endpoint = np.asarray(endpoint, dtype=np.int64)
     return np.where(endpoint >= 0, endpoint, n_poses + ~endpoint)
-
-
-# -- named arrays `table.column`: what crosses pipes and fills journals and .npz files
-
-
-def to_arrays(tables: Mapping[str, Table]) -> dict[str, NDArray[Any]]:
-    """All columns of some tables under the names `table.column`."""
-    return {
-        f'{name}.{column}': getattr(table, column)
-        for name, table in tables.items() for column in table.columns()}
-
-
-def table_from(name: str, kind: type[T], arrays: Mapping[str, NDArray[Any]]) -> T:
-    """A table of named arrays; KeyError where a column is missing."""
-    return kind(**{column: arrays[f'{name}.{column}'] for column in kind.columns()})
-
-
-def poses_from(arrays: Mapping[str, NDArray[Any]]) -> Poses:
-    """The table of poses of named arrays."""
-    return table_from('poses', Poses, arrays)

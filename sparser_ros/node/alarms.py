@@ -1,4 +1,7 @@
-"""Everything that is wrong right now, from all rooms: what `~/status` says, and what stops TF."""
+"""Everything that is wrong right now, from all rooms: what `~/status` says, and what stops TF.
+
+And why nothing happens: silent inputs, a clock that stands still or jumps, wrong time, rivals.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rclpy.node import Node
+
 from ..backend.process.worker import WorkerState
 from ..graph.finding import Finding
 from .callbacks import CallbackTimes
+from .messages import full_name, topic_token
 from .pipeline import Pipeline
-from .watch import Watch
+from .subscriptions import Subscriptions
 
 NEW_S = 5.0
 """So long a finding counts as new and is named first."""
@@ -31,22 +37,43 @@ _STOPS_ALL = ('solution_stale', 'data_stale')
 _RANK = {kind: number for number, kind in enumerate(_WORST_FIRST)}
 ERROR_MEMORY_S = 60.0
 """A callback's exception stays a finding for so long."""
+LEASE_S = 20.0
+"""So long a node that was killed is still seen by the others."""
+TIME_MISMATCH_S = 10.0
+"""Offset of a topic's stamps from the node's clock that is reported; networks delay by less."""
+MOST_NAMED_TOPICS = 5
+"""Silent topics that are named at once; asking for their publishers takes time."""
+NO_CLOCK_S = 5.0
+"""So long `/clock` may stand still, wall time."""
+BACK_NS, AHEAD_NS = 10**9, 60 * 10**9
+"""Steps of the clock that are doubted."""
+AGREEING = 3
+"""Messages that must agree on a jump before it counts."""
+SHOWN_S = 60.0
+"""Wall time for which a jump stays a finding."""
+MANY_WRONG = 5
+"""So many single wrong times of one clock are no accident."""
 
 
 class Alarms:
     """Collects findings of front-end, back-end and node; ages of data and solutions."""
 
     def __init__(
-        self, pipeline: Pipeline, watch: Watch, times: CallbackTimes,
-        steady: Callable[[], float] = time.monotonic,
+        self, node: Node, pipeline: Pipeline, inputs: Subscriptions, times: CallbackTimes,
+        clock: ClockWatch, hints: Sequence[str] = (),
     ) -> None:
-        self._pipeline = pipeline
-        self._watch = watch
-        self._times = times
-        self._steady = steady
+        """`hints`: what does not go together in the configuration."""
+        self._node, self._pipeline, self._inputs, self._times = node, pipeline, inputs, times
+        self._clock_watch, self._hints = clock, hints
+        self._begin = self._clock_moved = time.monotonic()
+        self._last_clock_ns = 0
+        self._rival_since: dict[str, float] = {}
+        self._logged: set[tuple[str, str]] = set()
+        self._around: tuple[Finding, ...] = ()
+        """What the last look around has found."""
         self._board = FindingBoard()
         self._stale: dict[str, Finding] = {}
-        self.staleness = Staleness(tuple(pipeline.config.robots), steady)
+        self.staleness = Staleness(tuple(pipeline.config.robots))
         self.findings: tuple[Finding, ...] = ()
         """All that lasts, new ones first, then the worst."""
 
@@ -62,8 +89,25 @@ class Alarms:
         self.findings = self._board.ordered(without_echoes((
             *failures(pipeline.worker.state), *pipeline.recording.findings, *self._errors(),
             *self._stale.values(), *pipeline.frontend.findings,
-            *(() if solution is None else solution.findings), *self._watch.findings)),
-            self._steady())
+            *(() if solution is None else solution.findings), *self._around)), time.monotonic())
+
+    def look_around(self) -> None:
+        """Look at inputs, clock and other nodes; each finding is logged when it begins."""
+        self._around = (
+            *self._silence(), *self._clock(), *self._clock_watch.findings(),
+            *self._time_mismatch(), *self._rivals(),
+            *(Finding(f'input_{kind.partition(" ")[0]}', kind.partition(' ')[2], text)
+              for kind, text in self._inputs.warnings().items()),
+            *(Finding('configuration', f'hint {number}', text)
+              for number, text in enumerate((
+                  *self._hints, *self._pipeline.frontend.warnings))))
+        # What is refused is a finding of the front-end; the log tells when it begins.
+        told = (*self._around, *(finding for finding in self._pipeline.frontend.findings
+                                 if finding.kind.startswith('refused_')))
+        for finding in told:
+            if (finding.kind, finding.subject) not in self._logged:
+                self._node.get_logger().warning(finding.text)
+        self._logged = {(finding.kind, finding.subject) for finding in told}
 
     def clear(self) -> None:
         """Forget ages after a reset."""
@@ -75,12 +119,176 @@ class Alarms:
         return '' in self._stale or robot in self._stale
 
     def _errors(self) -> list[Finding]:
-        now = self._steady()
+        now = time.monotonic()
         return [
             Finding('callback_error', name,
                     f'an exception in the callback {name!r} ({error.count} so far): {error.text}',
                     float(error.count))
             for name, error in self._times.errors.items() if now - error.steady_s < ERROR_MEMORY_S]
+
+    def _silence(self) -> list[Finding]:
+        limit, now = self._pipeline.config.node.no_data_warning_s, time.monotonic()
+        inputs = [item for item in self._inputs.inputs.values() if not item.latched]
+        silent = [
+            item for item in inputs
+            if (item.regular or not item.optional)
+            and now - (item.last_steady_s or self._begin) > limit]
+        findings = []
+        stopped = [item for item in silent if item.count]
+        if len(stopped) > 1 and len(stopped) == sum(
+                item.regular for item in inputs):
+            since = now - max(item.last_steady_s for item in stopped)
+            findings.append(Finding(
+                'input_silent', 'all inputs',
+                f'all inputs have been silent for {since:.0f} s', since, 's'))
+            silent = [item for item in silent if not item.count]
+        for item in silent[:MOST_NAMED_TOPICS]:
+            kind, state = ('input_silent', 'has been silent') if item.count else (
+                'input_unheard', 'has said nothing')
+            since = now - (item.last_steady_s or self._begin)
+            heard = '' if item.publishers(self._node) else ' and nobody publishes it'
+            if not heard and not item.count:
+                # sensor_msgs/Range, for one, is another type since Jazzy: DDS connects nobody.
+                heard = (', though somebody publishes it: the type may be that of another ROS '
+                         'distribution (`sparser play` translates recordings)')
+            findings.append(Finding(
+                kind, item.topic, f'{item.topic} {state} for {since:.0f} s{heard}', since, 's'))
+        if len(silent) > MOST_NAMED_TOPICS:
+            rest = len(silent) - MOST_NAMED_TOPICS
+            findings.append(Finding(
+                'input_silent', 'other inputs', f'{rest} other topics are silent as well'))
+        return findings
+
+    def _rivals(self) -> list[Finding]:
+        """Other nodes of ours that publish the same transforms; consumers see robots jump."""
+        node, robots = self._node, self._pipeline.config.robots
+        own, texts = node.get_fully_qualified_name(), {}
+        if node.count_publishers('~/status') > 1:
+            texts[own] = f'another node of the name {own} publishes the same topics and transforms'
+        for endpoint in node.get_publishers_info_by_topic(node.resolve_topic_name('/tf')):
+            name = full_name(endpoint)
+            shared = [robot for robot in robots if name != own
+                      and node.count_publishers(f'{name}/path/{topic_token(robot)}')]
+            if shared:
+                texts[name] = f'{name} publishes map -> odom of {", ".join(shared)} as well'
+        now = time.monotonic()
+        self._rival_since = {name: self._rival_since.get(name, now) for name in texts}
+        return [Finding('rival', name, f'{text}: end one of the two')
+                for name, text in texts.items() if now - self._rival_since[name] > LEASE_S + 1]
+
+    def _clock(self) -> list[Finding]:
+        if not self._node.get_parameter('use_sim_time').value:
+            return []
+        stamp, now = self._node.get_clock().now().nanoseconds, time.monotonic()
+        if stamp != self._last_clock_ns:
+            self._last_clock_ns, self._clock_moved = stamp, now
+        since = now - self._clock_moved
+        if since <= NO_CLOCK_S:
+            return []
+        return [Finding(
+            'clock', '/clock', f'use_sim_time is set, but /clock has stood still for {since:.0f} s',
+            since, 's')]
+
+    def _time_mismatch(self) -> list[Finding]:
+        offsets = {
+            item.topic: item.offset_s for item in self._inputs.inputs.values()
+            if item.offset_s is not None and abs(item.offset_s) > TIME_MISMATCH_S}
+        if not offsets:
+            return []
+        topic, worst = max(offsets.items(), key=lambda pair: abs(pair[1]))
+        side = 'behind' if worst > 0 else 'ahead of'
+        hint = '' if self._node.get_parameter('use_sim_time').value else \
+            ': is this a bag, and use_sim_time not set?'
+        return [Finding(
+            'time_mismatch', 'stamps',
+            f'data stamps of {topic} are {abs(worst):.1f} s {side} the clock{hint}', worst, 's')]
+
+
+class ClockWatch:
+    """Follows the node's clock by its steps; a jump counts once several messages agree on it.
+
+    A step back by `BACK_NS`, or ahead by `AHEAD_NS`, is doubted. If the clock returns, it was one
+    wrong message. If `AGREEING` messages in a row go on from the new time, the clock has jumped.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._offset_ns = 0
+        self._agreeing = 0
+        self._started = False
+        self.wrong = 0
+        """Doubted times from which the clock returned."""
+        self.jumps = 0
+        """How often it has gone back, and stayed there."""
+        self._size_ns = 0
+        """By how much at last."""
+        self.behind = False
+        """True since it went back, until it comes again to where it would have been."""
+        self._told, self._told_s = (0, 0), -math.inf
+        """Jumps and wrong times at the last look, and when one of them rose."""
+        self._many_wrong = False
+
+    @property
+    def trusted(self) -> bool:
+        """False while the clock shows a time that no further message has confirmed."""
+        return self._offset_ns == 0
+
+    def moved(self, step_ns: int) -> None:
+        """Note a step of the clock."""
+        if not self._started:
+            # From no time at all to the first message.
+            self._started = True
+            return
+        doubted = not self.trusted
+        self._offset_ns += step_ns
+        if 2 * self._offset_ns > self._size_ns:
+            self.behind = False
+        if -BACK_NS < self._offset_ns < AHEAD_NS:
+            self.wrong += doubted
+            self._offset_ns = self._agreeing = 0
+            return
+        onward = doubted and 0 <= step_ns < AHEAD_NS
+        self._agreeing = self._agreeing + 1 if onward else 1
+        if self._agreeing < AGREEING:
+            return
+        size_ns, self._offset_ns, self._agreeing = -self._offset_ns, 0, 0
+        if size_ns > 0:
+            self.jumps += 1
+            self._size_ns, self.behind = size_ns, True
+
+    @property
+    def alternates(self) -> bool:
+        """True where a jump back must not erase the map: another clock goes on beside this one."""
+        return self._node.count_publishers('/clock') > 1
+
+    @property
+    def words(self) -> str:
+        """The newest jump."""
+        now_s, size_s = self._node.get_clock().now().nanoseconds * 1e-9, self._size_ns * 1e-9
+        times = '' if self.jumps == 1 else f' ({self.jumps} times so far)'
+        return (f'the clock jumped back by {size_s:.1f} s, from about {now_s + size_s:.1f} s to '
+                f'{now_s:.1f} s{times}')
+
+    def findings(self) -> list[Finding]:
+        """Jumps of the last minute, and clocks that alternate."""
+        now, (jumps, wrong) = time.monotonic(), self._told
+        many_wrong = self.wrong >= wrong + MANY_WRONG
+        if self.jumps > jumps or many_wrong:
+            self._told_s, self._many_wrong = now, many_wrong
+        self._told = self.jumps, self.wrong
+        if now - self._told_s >= SHOWN_S:
+            return []
+        if not self.alternates and not self._many_wrong:
+            return [Finding('clock_jumped', '/clock', self.words, self._size_ns * 1e-9, 's')]
+        names = sorted(
+            full_name(endpoint)
+            for endpoint in self._node.get_publishers_info_by_topic('/clock'))
+        times, several = self.jumps + self.wrong, len(names) != 1
+        return [Finding(
+            'clock_alternates', '/clock',
+            f'/clock goes back and forth ({times} times so far): it has {len(names)} '
+            f'publisher{"s" * several} ({", ".join(names)}); the map stays'
+            f'{", stop all but one" * several}', times, 'times')]
 
 
 def totals(counters: Mapping[str, Any]) -> tuple[int, int]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rclpy.executors import Executor
 
-    from .node import SparserNode
 
 
 MANAGED = '--managed'
@@ -40,7 +39,7 @@ def _run(arguments: Sequence[str] | None, managed: bool) -> int:
     from rclpy.logging import get_logger
 
     from ..config import SparserError
-    from .node import SparserNode
+    from .node import ManagedSparserNode, SparserNode
 
     # A long thread must not keep callbacks from the interpreter for the usual 5 ms.
     sys.setswitchinterval(0.001)
@@ -56,7 +55,7 @@ def _run(arguments: Sequence[str] | None, managed: bool) -> int:
         signal.signal(signal.SIGHUP, lambda *_: rclpy.try_shutdown())
     executor = SingleThreadedExecutor()
     try:
-        node = _managed() if managed else SparserNode()
+        node = ManagedSparserNode() if managed else SparserNode()
         executor.add_node(node)
         spin(executor, lambda error: node.times.caught('executor', error))
     except (KeyboardInterrupt, ExternalShutdownException):
@@ -75,12 +74,6 @@ def _run(arguments: Sequence[str] | None, managed: bool) -> int:
         executor.shutdown(timeout_sec=1.0)
         rclpy.try_shutdown()
     return 0
-
-
-def _managed() -> SparserNode:
-    from .managed_node import ManagedSparserNode
-
-    return ManagedSparserNode()
 
 
 def spin(executor: Executor, caught: Callable[[Exception], None]) -> None:

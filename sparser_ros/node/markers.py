@@ -18,18 +18,17 @@ from ..array_types import Array, Mask
 from ..backend.session.solution import Fix, Location, Solution
 from ..backend.session.treatment import Rulings
 from ..config.node_config import PublishConfig
-from ..graph import antennas, concatenated
+from ..graph import Graph, antennas
 from .messages import CdrWriter
 from .picture import (
     drawable,
     ellipsoid,
-    newest,
     newest_rows,
     planar_quats,
+    rows_of,
     spatial,
     trajectory,
 )
-from .pipeline import HandedOver, Keyframes
 
 Color = tuple[float, float, float, float]
 
@@ -53,8 +52,6 @@ COLOURS: tuple[Color, ...] = (
     (0.80, 0.47, 0.65, 1.0), (0.0, 0.45, 0.70, 1.0), (0.84, 0.37, 0.0, 1.0),
     (0.94, 0.89, 0.26, 1.0))
 LABEL: Color = (1.0, 1.0, 1.0, 0.9)
-MOST_RANGES, MOST_CLOSURES = 200, 5000
-"""Newest ranges (and sightings) and closures that are drawn; more would hide the map."""
 FLOAT_ALPHA = 0.4
 """Opacity of robots that are not located."""
 MOST_ELLIPSE = 300.0
@@ -62,6 +59,10 @@ MOST_ELLIPSE = 300.0
 its extent."""
 MOST_POINTS = 4000
 """Points of a drawn trajectory; more are thinned evenly."""
+MOST_RANGES, MOST_CLOSURES = 200, 5000
+"""Newest ranges, sightings, and closures drawn: more would hide the map."""
+MARKER_SHARE = 0.01
+"""Least radius of a beacon, as a share of the extent of the map."""
 ARROW_LENGTH, ARROW_WIDTH = 6.0, 1.5
 """Sizes of a robot's arrow, in radii of a beacon."""
 NOTICE: Color = (1.0, 0.75, 0.3, 0.9)
@@ -131,18 +132,17 @@ def _marker(writer: CdrWriter, stamp_ns: int, frame_id: str, marker: Marker) -> 
 
 
 def scene_markers(
-    solution: Solution, handed: HandedOver, rulings: Rulings, publish: PublishConfig,
+    solution: Solution, graph: Graph, rulings: Rulings, publish: PublishConfig,
 ) -> list[Marker]:
     """Robots, beacons, and lines of the newest measurements: rejected ones in red, those that the
     operator ignores in grey."""
-    keyframes = handed.keyframes
-    shown = drawable(solution, keyframes)
+    shown = drawable(solution, graph)
     size = marker_size(solution, shown, publish)
     return [
-        *robot_markers(solution, keyframes, size),
-        *beacon_markers(solution, keyframes, size),
+        *robot_markers(solution, graph, size),
+        *beacon_markers(solution, graph, size),
         *notice_markers(solution, solution.estimate.points[shown], size),
-        *measurement_lines(solution, handed, rulings, publish, shown, size),
+        *measurement_lines(solution, graph, rulings, shown, size),
     ]
 
 
@@ -157,18 +157,18 @@ def marker_size(
     if not len(points):
         return publish.beacon_size_m
     extent = float(np.linalg.norm(np.ptp(points, axis=0)))
-    return max(publish.beacon_size_m, publish.marker_share * extent)
+    return max(publish.beacon_size_m, MARKER_SHARE * extent)
 
 
-def robot_markers(solution: Solution, keyframes: Keyframes, size: float) -> list[Marker]:
+def robot_markers(solution: Solution, graph: Graph, size: float) -> list[Marker]:
     """Of every robot with a pose, in the order of the names; `size`: radius of a beacon, metres.
 
     A robot that is not located is faint. Of one whose heading is open no arrow is drawn.
     Namespaces: trajectories, robots, robots_names, robot_uncertainty.
     """
     markers: list[Marker] = []
-    located = newest_rows(solution, keyframes)
-    drawn, laid = newest_rows(solution, keyframes, Fix.FLOAT), solution.laid
+    located = newest_rows(solution, graph)
+    drawn, laid = newest_rows(solution, graph, Fix.FLOAT), solution.laid
     turning = {
         item.robot for item in solution.robots if item.location is Location.POSITION_ONLY}
     for number, robot in enumerate(sorted(item.robot for item in solution.robots)):
@@ -179,7 +179,7 @@ def robot_markers(solution: Solution, keyframes: Keyframes, size: float) -> list
             colour = (*colour[:3], FLOAT_ALPHA)
         pieces: list[Marker] = []
         if robot in laid:
-            track = trajectory(solution, keyframes, robot, MOST_POINTS).positions_xyz
+            track = trajectory(solution, graph, robot, MOST_POINTS)[1]
             pieces = line_list(
                 'trajectories', np.stack([track[:-1], track[1:]], axis=1), colour, size / 2)
         # Ids of different robots must not meet in one namespace.
@@ -203,22 +203,22 @@ def robot_markers(solution: Solution, keyframes: Keyframes, size: float) -> list
     return markers
 
 
-def beacon_markers(solution: Solution, keyframes: Keyframes, size: float) -> list[Marker]:
+def beacon_markers(solution: Solution, graph: Graph, size: float) -> list[Marker]:
     """One sphere per located beacon, its name as text, and the 95 % ellipse of its position where
     that is known; then robots without known heading."""
     scale = (2 * size, 2 * size, 2 * size)
     markers = []
     positions, known = spatial(solution.estimate.landmarks), solution.covariances
     for k in np.flatnonzero(solution.landmark_located).tolist():
-        color = KNOWN if keyframes.landmark_fixed[k] else ESTIMATED
-        markers += _labelled('beacons', k, positions[k], keyframes.landmarks[k], scale, color)
+        color = KNOWN if graph.landmarks.fixed[k] else ESTIMATED
+        markers += _labelled('beacons', k, positions[k], graph.landmarks.names[k], scale, color)
         if known is not None and k < len(known.landmarks):
             x, y, z = map(float, positions[k])
             markers += _ellipsoid_marker(
                 'beacon_uncertainty', k, (x, y, z), known.landmarks[k], size, UNCERTAIN)
     solved = len(solution.estimate.translation)
     for number, item in enumerate(solution.robots):
-        rows = keyframes.rows(item.robot, solved)
+        rows = rows_of(graph, item.robot, solved)
         if item.location is Location.POSITION_ONLY and len(rows):
             here = spatial(solution.estimate.translation[rows[-1:]])[0]
             markers += _labelled('position_only', number, here, item.robot, scale, UNDETERMINED)
@@ -248,12 +248,12 @@ def _ellipsoid_marker(
     """Where a position with that covariance (d, d) lies; none where it is not known, or where a
     diameter is `most` or more."""
     region = ellipsoid(covariance)
-    if region is None or max(region.diameters) >= most:
+    if region is None or max(region[0]) >= most:
         return []
-    a, b, c = region.diameters
+    (a, b, c), (x, y, z, w) = region[0].tolist(), region[1].tolist()
     # RViz draws nothing that has no thickness.
-    return [Marker(namespace, number, SPHERE, position_xyz=position_xyz,
-                   quat_xyzw=region.quat_xyzw, scale=(a, b, c or size / 10), color=color)]
+    return [Marker(namespace, number, SPHERE, position_xyz=position_xyz, quat_xyzw=(x, y, z, w),
+                   scale=(a, b, c or size / 10), color=color)]
 
 
 def notice_markers(solution: Solution, points: Array, size: float) -> list[Marker]:
@@ -282,47 +282,38 @@ def notice_markers(solution: Solution, points: Array, size: float) -> list[Marke
 
 
 def measurement_lines(
-    solution: Solution, handed: HandedOver, rulings: Rulings, publish: PublishConfig, shown: Mask,
-    size: float,
+    solution: Solution, graph: Graph, rulings: Rulings, shown: Mask, size: float,
 ) -> list[Marker]:
     """The newest ranges between their antennas, sightings and closures, where both ends are drawn.
 
     Of each kind, those that count, that are rejected, and that the operator leaves out.
     """
-    estimate, counts = solution.estimate, handed.counts
+    estimate = solution.estimate
     n, m = len(estimate.translation), len(estimate.landmarks)
     points = spatial(estimate.points)
     markers: list[Marker] = []
-    for name, kind, ends, tables, total, most, color, width in (
-        ('ranges', 'ranges', ('source', 'target'), handed.ranges, counts.ranges,
-         MOST_RANGES, RANGE, size / 6),
-        ('sightings', 'sightings', ('i', 'point'), handed.sightings, counts.sightings,
-         MOST_RANGES, SIGHTING, size / 6),
-        ('closures', 'relative_poses', ('i', 'j'), handed.closures, counts.closures,
-         MOST_CLOSURES, CLOSURE, size / 3),
+    for name, kind, most, color, width in (
+        ('ranges', 'ranges', MOST_RANGES, RANGE, size / 6),
+        ('sightings', 'sightings', MOST_RANGES, SIGHTING, size / 6),
+        ('closures', 'relative_poses', MOST_CLOSURES, CLOSURE, size / 3),
     ):
-        recent = newest(tables, most)
-        if not recent:
-            continue
-        table: Any = concatenated(recent)
-        both = np.stack([getattr(table, end) for end in ends])
-        rows = np.flatnonzero(np.all((both < n) & (both >= -m), axis=0))
-        part, both = table.take(rows), both[:, rows]
+        table: Any = graph.tables()[kind]
+        rows = np.flatnonzero(~table.odometry) if name == 'closures' else np.arange(len(table))
+        both = np.stack([getattr(table, end)[rows] for end in table.endpoints()])
+        solved = np.all((both < n) & (both >= -m), axis=0)
+        rows, both = rows[solved][-most:], both[:, solved][:, -most:]
         both = np.where(both >= 0, both, n + ~both)
-        visible = np.all(shown[both], axis=0)
-        out = rulings.ignored(handed.keyframes.graph(), kind, part)
-        # Closures are numbered among all relative poses: which are rejected is not known here.
-        bad = np.isin(rows + total - len(table), [
-            item.index for item in solution.rejected if item.type == name])
-        if name == 'ranges':
+        visible, part = np.all(shown[both], axis=0), table.take(rows)
+        out = rulings.ignored(graph, kind, part)
+        bad = np.isin(rows, [item.index for item in solution.rejected if item.type == kind])
+        if kind == 'ranges':
             first = spatial(antennas(estimate, part.source, part.lever_source))
             second = spatial(antennas(estimate, part.target, part.lever_target))
         else:
             first, second = points[both[0]], points[both[1]]
         segments = np.stack([first, second], axis=1)
         markers += [
-            *line_list(name, segments[visible & ~bad & ~out][-most:], color, width),
-            *line_list(f'{name}_rejected', segments[visible & bad & ~out][-most:], REJECTED,
-                       2 * width),
-            *line_list(f'{name}_ignored', segments[visible & out][-most:], IGNORED, width)]
+            *line_list(name, segments[visible & ~bad & ~out], color, width),
+            *line_list(f'{name}_rejected', segments[visible & bad & ~out], REJECTED, 2 * width),
+            *line_list(f'{name}_ignored', segments[visible & out], IGNORED, width)]
     return markers

@@ -7,18 +7,21 @@ import gc
 import math
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rclpy.clock import Clock, ClockType, JumpThreshold
 from rclpy.duration import Duration
+from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 
 from ..backend.process.worker import WorkerState
 from ..backend.session.solution import Location, Solution
+from ..config import SparserError
 from ..config.sparser import SparserConfig
 from . import saving
-from .alarms import Alarms
+from .alarms import Alarms, ClockWatch
 from .callbacks import CallbackTimes, OnDemandTimer
 from .messages import deserialise
 from .parameters import Parameters
@@ -27,15 +30,18 @@ from .publishers import Publishers
 from .services import Services
 from .status import StatusPublisher
 from .subscriptions import Subscriptions
-from .watch import ClockGuard, ClockWatch, Watch
 
 KINDS = ('subscription', 'timer', 'service', 'publisher')
 """In the order in which they are destroyed: what may call comes before what is called."""
-INTAKE_PERIOD_S, POLL_PERIOD_S = 0.1, 0.05
-"""Between two hand-overs of buffered data to the solver, and two looks for its solution."""
-TIME_JUMP_NS, TIME_AHEAD_NS, TIME_JUMP_MESSAGES = 10**9, 60 * 10**9, 3
-"""Steps of /clock back, and ahead, that so many messages in a row must agree on before they count;
-TF pauses meanwhile."""
+INTAKE_PERIOD_S = 0.1
+"""Buffered data become keyframes and go to the solver."""
+POLL_PERIOD_S = 0.05
+"""Between two looks for a finished solution."""
+ODOMETRY_PERIOD_S = 0.02
+"""Least time between two ~/odometry of a robot."""
+DISCOVERY_PERIOD_S = 1.0
+"""Between two looks for new topics that match a pattern."""
+SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 SLOW_START_S = 8.0
 """From when a start is worth a word."""
 
@@ -62,7 +68,7 @@ class SparserNode(Node):
         self._active: Entities | None = None
         self.parameters.on_change(self.times.timed('configure', self._configure))
         if self.parameters.config.node.niceness:
-            set_niceness(os.getpid(), self.parameters.config.node.niceness)
+            set_niceness(self.parameters.config.node.niceness)
         if begin:
             self.configure()
             try:
@@ -93,7 +99,6 @@ class SparserNode(Node):
         self._jumped_back = False
         self._located: dict[str, Location] = {}
         self._backend = ''
-        self._worker_pid: int | None = None
         self._restarts = 0
         self._begin, self._said_starting, self._ready = time.monotonic(), False, False
         try:
@@ -109,12 +114,19 @@ class SparserNode(Node):
         try:
             self.inputs = Subscriptions(self, config, self.pipeline, self.times)
             self._commands = Services(self, self.pipeline, self.times, self.reset)
-            self._watch = Watch(self, self.pipeline, self.inputs, self.parameters.hints)
-            self.alarms = Alarms(self.pipeline, self._watch, self.times)
+            self._clock_watch = ClockWatch(self)
+            self.alarms = Alarms(
+                self, self.pipeline, self.inputs, self.times, self._clock_watch,
+                self.parameters.hints)
             self._status = StatusPublisher(
                 self, self.pipeline, self.inputs, self.outputs, self.alarms, self.times)
             self._timers_of(config)
-            self._follow_clock()
+            # Every step of the clock: with `/clock`, every message.
+            self._jump = self.get_clock().create_jump_callback(
+                JumpThreshold(
+                    min_forward=Duration(nanoseconds=1), min_backward=Duration(nanoseconds=-1),
+                    on_clock_change=False),
+                post_callback=self.times.timed('clock', self._on_clock))
         except BaseException:
             self._active.destroy()
             self._active = None
@@ -153,21 +165,10 @@ class SparserNode(Node):
         name = self.get_fully_qualified_name().strip('/').replace('/', '.')
         return Path(directory).expanduser() / name if directory else None
 
-    def _follow_clock(self) -> None:
-        """Hear of every step of the clock: with `/clock`, of every message."""
-        self._clock_guard = ClockGuard(TIME_JUMP_NS, TIME_AHEAD_NS, TIME_JUMP_MESSAGES)
-        self._clock_watch = ClockWatch(self, self._clock_guard)
-        self._watch.clock = self._clock_watch.findings
-        self._jump = self.get_clock().create_jump_callback(
-            JumpThreshold(
-                min_forward=Duration(nanoseconds=1), min_backward=Duration(nanoseconds=-1),
-                on_clock_change=False),
-            post_callback=self.times.timed('clock', self._on_clock))
-
     def _timers_of(self, config: SparserConfig) -> None:
         steady, node = Clock(clock_type=ClockType.STEADY_TIME), config.node
         self._odometry_timer = OnDemandTimer(
-            self, 1.0 / node.odometry_rate_hz, self.times.timed('odometry_in_map', self._follow))
+            self, ODOMETRY_PERIOD_S, self.times.timed('odometry_in_map', self._follow))
         self._solve_timer = None
         for name, period, callback in (
             ('tf', 1.0 / node.tf_rate_hz, self._broadcast),
@@ -176,7 +177,7 @@ class SparserNode(Node):
             ('solve', node.solve_period_s, self.pipeline.request_solve),
             ('status', node.status_period_s, self._report),
             ('diagnostics', node.status_period_s, self._diagnose),
-            ('discovery', node.discovery_period_s, self.inputs.discover),
+            ('discovery', DISCOVERY_PERIOD_S, self.inputs.discover),
         ):
             timer = self.create_timer(period, self.times.timed(name, callback), clock=steady)
             if name == 'solve':
@@ -191,11 +192,11 @@ class SparserNode(Node):
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
 
     def _broadcast(self) -> None:
-        if self._clock_guard.trusted and not self._jumped_back:
+        if self._clock_watch.trusted and not self._jumped_back:
             self.outputs.broadcast(self.alarms.withheld)
 
     def _follow(self) -> bool:
-        if self._clock_guard.trusted and not self._jumped_back:
+        if self._clock_watch.trusted and not self._jumped_back:
             self.outputs.follow(self.alarms.withheld)
         return self.outputs.followed
 
@@ -238,7 +239,7 @@ class SparserNode(Node):
         gc.freeze()
         if self.outputs.followed:
             self._odometry_timer.wake()
-        self._watch.look()
+        self.alarms.look_around()
         self._watch_worker()
         self._status.diagnose()
 
@@ -250,9 +251,6 @@ class SparserNode(Node):
             self.get_logger().error(
                 f'the solver process ended; started again (restart {state.restarts}); '
                 'all data are sent to it once more')
-        if state.pid and state.pid != self._worker_pid:
-            self._worker_pid = state.pid
-            set_niceness(state.pid, self.pipeline.config.node.solver_niceness)
 
     def _log_start_of_worker(self, state: WorkerState) -> None:
         after_s = time.monotonic() - self._begin
@@ -283,31 +281,29 @@ class SparserNode(Node):
 
     def _on_clock(self, jump: Any) -> None:
         # Only a note: resetting inside the jump callback would deadlock with the clock's lock.
-        guard = self._clock_guard
-        wrong, returns = guard.wrong, guard.returns
-        if guard.moved(jump.delta.nanoseconds) and self.pipeline.config.node.reset_on_time_jump:
-            self._jumped_back = True
-        elif guard.returns > returns:
+        watch = self._clock_watch
+        wrong, jumps = watch.wrong, watch.jumps
+        watch.moved(jump.delta.nanoseconds)
+        if watch.jumps > jumps:
+            self._jumped_back = self.pipeline.config.node.reset_on_time_jump
+        elif not watch.behind:
             self._jumped_back = False
-        if guard.wrong > wrong and guard.wrong & (guard.wrong - 1) == 0:  # 1, 2, 4, 8, ... times
+        if watch.wrong > wrong and watch.wrong & (watch.wrong - 1) == 0:  # 1, 2, 4, 8, ... times
             self.get_logger().warning(
-                f'/clock showed a wrong time and came back: ignored ({guard.wrong} so far)')
+                f'/clock showed a wrong time and came back: ignored ({watch.wrong} so far)')
 
     def _raised(self, name: str, text: str) -> None:
         self.get_logger().error(f'exception in the callback {name!r}; the node goes on\n{text}')
 
-    def reset(self, why: str, *, restart_stamps: bool = False, keep_beacons: bool | None = None,
+    def reset(self, why: str, *, restart_stamps: bool = False, keep_beacons: bool = False,
               config: SparserConfig | None = None) -> None:
         """Forget all data and withdraw everything published in `map`.
 
-        `keep_beacons` where `node.reset_keeps_beacons` is not to be asked; `config` has other
-        known beacons.
+        `keep_beacons`: where they are located now; `config` has other known beacons.
         """
         self.get_logger().warning(f'reset: {why}')
         gc.unfreeze()
         self._epochs_before = self._epoch + 1
-        if keep_beacons is None:
-            keep_beacons = config is None and self.pipeline.config.node.reset_keeps_beacons
         self.pipeline.reset(keep_beacons=keep_beacons, config=config)
         self.outputs.clear(restart_stamps=restart_stamps)
         self.alarms.clear()
@@ -337,6 +333,65 @@ class SparserNode(Node):
         super().destroy_node()
 
 
+class ManagedSparserNode(SparserNode, LifecycleNodeMixin):
+    """Unconfigured: parameters only. Inactive: the map is kept, nothing is heard or published.
+
+    `configure` makes the solver processes and goes on with the journal where that is asked for,
+    `activate` subscribes and publishes, `deactivate` stops that and keeps the map, `cleanup` ends
+    the processes and forgets the map.
+    """
+
+    def __init__(self, name: str = 'sparser', **options: Any) -> None:
+        SparserNode.__init__(self, name, begin=False, **options)
+        LifecycleNodeMixin.__init__(self)
+        self.get_logger().info('waiting to be configured by a lifecycle manager')
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """FAILURE for parameters that cannot be used: the node stays unconfigured."""
+        return self._done('configure', self.configure)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """FAILURE for topics that cannot be had, such as of a message type not installed."""
+        return self._done('activate', self.activate)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Also of a map that waits for a solve: it is made after the next activation."""
+        return self._done('deactivate', lambda: self.deactivate(drain=True))
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """As if the process had ended."""
+        return self._done('cleanup', self._end)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """From any state."""
+        return self._done('shutdown', self._end)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Back to unconfigured, with nothing left over."""
+        return self._done('error', self._end)
+
+    def _end(self) -> None:
+        self.deactivate()
+        self.cleanup()
+
+    def _done(self, name: str, action: Callable[[], None]) -> TransitionCallbackReturn:
+        """Do what a transition asks for. rclpy says nothing of an exception: the log does."""
+        try:
+            action()
+        except SparserError as error:
+            self.get_logger().error(f'{name}: {error}')
+            return FAILURE
+        except Exception as error:
+            self.times.caught(name, error)
+            return TransitionCallbackReturn.ERROR
+        self.get_logger().info(f'{name}: done')
+        return SUCCESS
+
+    def destroy_node(self) -> None:
+        """End the solver processes, then the node."""
+        SparserNode.destroy_node(self)
+
+
 class Entities:
     """Publishers, subscriptions, services and timers that a node makes from here on."""
 
@@ -355,19 +410,12 @@ class Entities:
                     getattr(self._node, f'destroy_{kind}')(entity)
 
 
-def set_niceness(pid: int, niceness: int) -> bool:
-    """Set the niceness of every thread of a process; false where the system does not allow it.
+def set_niceness(niceness: int) -> None:
+    """Of every thread of this process, where the system allows it.
 
     Threads started later inherit it from the one that starts them.
     """
-    try:
-        threads = [int(name) for name in os.listdir(f'/proc/{pid}/task')]
-    except OSError:
-        threads = [pid]
-    try:
-        for thread in threads:
+    with contextlib.suppress(OSError):
+        for thread in os.listdir('/proc/self/task'):
             with contextlib.suppress(ProcessLookupError):
-                os.setpriority(os.PRIO_PROCESS, thread, niceness)
-    except PermissionError:
-        return False
-    return True
+                os.setpriority(os.PRIO_PROCESS, int(thread), niceness)

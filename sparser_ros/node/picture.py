@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +12,8 @@ from scipy.special import chdtri
 
 from ..array_types import Array, Index, Mask
 from ..backend.session.solution import Covariances, Fix, Location, Solution
-from ..graph import Table
+from ..graph import Graph
 from ..linalg.rotations import hat, matrix_to_quat
-from .pipeline import Keyframes
 
 ELLIPSE_PROBABILITY = 0.95
 """Share of true positions inside the ellipses drawn, if noise is as claimed."""
@@ -74,25 +73,17 @@ def spatial(points: Array) -> Array:
     return np.column_stack([points, np.zeros(len(points))])
 
 
-@dataclass(frozen=True)
-class DrawnTrajectory:
-    """Keyframes of one located robot in `map`."""
-
-    stamps_ns: Index
-    positions_xyz: Array
-    quats_xyzw: Array
-
-
-def map_to_odom(solution: Solution, keyframes: Keyframes) -> dict[str, Transform]:
+def map_to_odom(solution: Solution, graph: Graph) -> dict[str, Transform]:
     """T_map_odom of every robot whose pose is stated, from its newest keyframe in the solution.
 
     T_map_odom = T_map_base(k) inv(T_odom_base(k)): the odometry pose stored with the keyframe
     makes a look-up in the hot path unnecessary.
     """
     transforms = {}
-    for robot, row in newest_rows(solution, keyframes, Fix.FLOAT).items():
+    for robot, row in newest_rows(solution, graph, Fix.FLOAT).items():
         here = lifted(solution.estimate.rotation[row], solution.estimate.translation[row])
-        transforms[robot] = here @ lifted(*keyframes.odometry(row)).inverse()
+        odometry = lifted(graph.poses.rotation[row], graph.poses.translation[row])
+        transforms[robot] = here @ odometry.inverse()
     return transforms
 
 
@@ -111,33 +102,40 @@ def corrections(
     return moved
 
 
+def rows_of(graph: Graph, robot: str, among_first: int) -> Index:
+    """Rows of one robot among the first so many keyframes, in time order."""
+    if robot not in graph.robots:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(graph.poses.robot[:among_first] == graph.robots.index(robot))
+
+
 def newest_rows(
-    solution: Solution, keyframes: Keyframes, least: Fix = Fix.FIXED
+    solution: Solution, graph: Graph, least: Fix = Fix.FIXED
 ) -> dict[str, int]:
     """Row of the newest keyframe in the solution, of every robot that has at least this fix."""
     solved, newest = len(solution.estimate.translation), {}
     for robot, fix in solution.fixes.items():
-        rows = keyframes.rows(robot, solved)
+        rows = rows_of(graph, robot, solved)
         if fix >= least and len(rows):
             newest[robot] = int(rows[-1])
     return newest
 
 
 def trajectory(
-    solution: Solution, keyframes: Keyframes, robot: str, max_poses: int
-) -> DrawnTrajectory:
-    """Path of one robot, thinned evenly to `max_poses`, first and newest kept."""
-    rows = keyframes.rows(robot, len(solution.estimate.translation))
+    solution: Solution, graph: Graph, robot: str, max_poses: int
+) -> tuple[Index, Array, Array]:
+    """Path of one robot, thinned evenly to `max_poses`, first and newest kept.
+
+    Stamps in ns (n,), positions (n, 3), quaternions x y z w (n, 4).
+    """
+    rows = rows_of(graph, robot, len(solution.estimate.translation))
     if len(rows) > max_poses:
         rows = rows[np.linspace(0, len(rows) - 1, max_poses).round().astype(np.int64)]
-    return DrawnTrajectory(
-        keyframes.stamps_ns(rows),
-        spatial(solution.estimate.translation[rows]),
-        planar_quats(solution.estimate.rotation[rows]),
-    )
+    return (graph.poses.stamp_ns[rows], spatial(solution.estimate.translation[rows]),
+            planar_quats(solution.estimate.rotation[rows]))
 
 
-def drawable(solution: Solution, keyframes: Keyframes) -> Mask:
+def drawable(solution: Solution, graph: Graph) -> Mask:
     """(n + m,): true for points that may be shown in `map`, poses first.
 
     Poses of robots that have a fix, of position-only ones the newest keyframe; located landmarks.
@@ -145,24 +143,12 @@ def drawable(solution: Solution, keyframes: Keyframes) -> Mask:
     solved, fixes = len(solution.estimate.translation), solution.fixes
     shown = np.zeros(solved, dtype=bool)
     for item in solution.robots:
-        rows = keyframes.rows(item.robot, solved)
+        rows = rows_of(graph, item.robot, solved)
         if item.location is Location.POSITION_ONLY:
             shown[rows[-1:]] = True
         elif fixes[item.robot] is not Fix.NONE:
             shown[rows] = True
     return np.concatenate([shown, solution.landmark_located])
-
-
-def newest(tables: Sequence[Table], count: int) -> list:
-    """The last tables of a stream that together hold at least `count` rows."""
-    chosen: list = []
-    total = 0
-    for table in reversed(tables):
-        if total >= count:
-            break
-        chosen.append(table)
-        total += len(table)
-    return chosen[::-1]
 
 
 def message_covariance(covariances: Covariances | None, robot: str, offset: Array) -> Array:
@@ -198,17 +184,12 @@ def _largest(covariance: Array) -> float:
     return math.sqrt(max(float(np.linalg.eigvalsh(covariance)[-1]), 0.0))
 
 
-@dataclass(frozen=True)
-class Ellipsoid:
-    """A region in which a position lies with `ELLIPSE_PROBABILITY`."""
+def ellipsoid(covariance: Array) -> tuple[Array, Array] | None:
+    """Where a position with a covariance (d, d) lies with `ELLIPSE_PROBABILITY`.
 
-    diameters: tuple[float, float, float]
-    """Metres, along the axes of `quat_xyzw`; 0 across the plane."""
-    quat_xyzw: tuple[float, float, float, float]
-
-
-def ellipsoid(covariance: Array) -> Ellipsoid | None:
-    """Of a (d, d) covariance; None where it is not known or zero."""
+    Diameters (3,) in metres, 0 across the plane, and the quaternion x y z w of their axes; None
+    where the covariance is not known or zero.
+    """
     if not np.all(np.isfinite(covariance)):
         return None
     d = len(covariance)
@@ -216,7 +197,6 @@ def ellipsoid(covariance: Array) -> Ellipsoid | None:
     if values[-1] <= 0:
         return None
     axes[:, 0] *= np.sign(np.linalg.det(axes))
-    radii = np.sqrt(np.maximum(values, 0) * chdtri(d, 1 - ELLIPSE_PROBABILITY))
-    x, y, z, w = planar_quats(axes[None])[0].tolist()
-    size = [*(2 * radii).tolist(), 0.0][:3]
-    return Ellipsoid((size[0], size[1], size[2]), (x, y, z, w))
+    diameters = np.zeros(3)
+    diameters[:d] = 2 * np.sqrt(np.maximum(values, 0) * chdtri(d, 1 - ELLIPSE_PROBABILITY))
+    return diameters, planar_quats(axes[None])[0]

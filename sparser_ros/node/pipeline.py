@@ -7,14 +7,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..array_types import Array, Index
 from ..backend.process.recording import Deserialise, Recording
 from ..backend.process.worker import SolverWorker
 from ..backend.session.graph_store import GraphStore, ThinningStep, possible, thinned
@@ -22,7 +21,7 @@ from ..backend.session.solution import Solution
 from ..backend.session.treatment import Rulings, Treatment
 from ..config.sparser import SparserConfig
 from ..frontend import Route
-from ..graph import Graph, Increment, Landmarks, Poses, Ranges, RelativePoses, Sightings
+from ..graph import Graph, Increment
 
 RELEASE_STEP_S = 0.01
 """Between two looks whether the disk has what a thinning waits for."""
@@ -70,13 +69,14 @@ class Pipeline:
         """In the numbering of `solution`."""
         self._coming: HandedOver | None = None
         """After a thinning, until the first solution of the thinned graph."""
-        self._thinning: Background | None = None
+        self._thinning: Future[ThinningStep] | None = None
         """A thinning under way, computed while data go on coming in."""
         self.thinned: list[str] = []
         """What thinnings have done, in words."""
-        self._sequence = -1
+        self.newest_sequence = -1
+        """Of the increments; -1 = none yet."""
         self._submitted = -1
-        self._waiting: deque[tuple[int, Increment | Background]] = deque()
+        self._waiting: deque[tuple[int, Increment | Future[ThinningStep]]] = deque()
         """Increments whose messages are not on disk yet, with the record that holds them; and
         thinnings, which what follows waits for."""
         self._requested = -1
@@ -90,9 +90,9 @@ class Pipeline:
         return self._coming or self.handed
 
     @property
-    def keyframes(self) -> Keyframes:
-        """Those that `solution` numbers."""
-        return self.handed.keyframes
+    def graph(self) -> Graph:
+        """Everything handed over, in the numbering of `solution`."""
+        return self.handed.graph
 
     @property
     def counts(self) -> GraphCounts:
@@ -101,8 +101,7 @@ class Pipeline:
 
     def touched(self) -> None:
         """Note that a sensor message has arrived."""
-        self._last_data = self._steady()
-        self._flushed = False
+        self._last_data, self._flushed = self._steady(), False
 
     def intake(self) -> bool:
         """Turn buffered data into keyframes and hand them to the solver; true if there were any.
@@ -133,23 +132,23 @@ class Pipeline:
             return
         while self._thinning is not None:
             # The one before is not done: only where data come much faster than in time.
-            self._thinning.outcome()
+            self._thinning.result()
             if not self.release() and self._thinning is not None:
                 time.sleep(RELEASE_STEP_S)
         increments = tuple(self._newest.increments)
         per_pair = self.frontend.config.keyframes.thinned_per_pair
-        self._thinning = Background(
-            lambda: thinned(increments, drop, per_pair, quarantined), 'sparser-thinning')
+        self._thinning = background(
+            lambda: thinned(increments, drop, per_pair, quarantined))
         self._waiting.append((number, self._thinning))
 
     def release(self) -> bool:
         """Hand over what is safe on disk by now; true when nothing is held back."""
         while self._waiting and self.recording.safe(self._waiting[0][0]):
             item = self._waiting[0][1]
-            if isinstance(item, Background):
+            if isinstance(item, Future):
                 if not item.done():
                     break
-                step = item.outcome()
+                step = item.result()
                 self._waiting.popleft()
                 self._thinned(step)
             else:
@@ -171,7 +170,7 @@ class Pipeline:
         self.thinned.append(step.text)
 
     def _keep(self, increment: Increment) -> None:
-        self._sequence = increment.sequence
+        self.newest_sequence = increment.sequence
         if self._thinning is None:
             self._newest.keep(increment)
 
@@ -238,13 +237,8 @@ class Pipeline:
         """True when the newest solution includes everything handed over, every thinning too."""
         if self._thinning is not None or self._coming is not None:
             return False
-        return self._sequence < 0 or (
-            self.solution is not None and self.solution.sequence >= self._sequence)
-
-    @property
-    def newest_sequence(self) -> int:
-        """Sequence of the newest increment; -1 = none."""
-        return self._sequence
+        return self.newest_sequence < 0 or (
+            self.solution is not None and self.solution.sequence >= self.newest_sequence)
 
     def graph_of(self, sequence: int) -> Graph:
         """The graph of increments 0..sequence without what the operator ignores.
@@ -287,7 +281,7 @@ class Pipeline:
         located = self.solution.landmark_located
         return {
             name: self.solution.estimate.landmarks[k].tolist()
-            for k, name in enumerate(self.keyframes.landmarks[:len(located)]) if located[k]
+            for k, name in enumerate(self.graph.landmarks.names[:len(located)]) if located[k]
         }
 
     def configure(self, config: SparserConfig) -> None:
@@ -306,6 +300,7 @@ class GraphCounts:
     """Size of everything handed to the solver, and of what a solution does not include yet."""
 
     keyframes: int = 0
+    landmarks: int = 0
     ranges: int = 0
     closures: int = 0
     sightings: int = 0
@@ -313,33 +308,30 @@ class GraphCounts:
 
 
 class HandedOver:
-    """All increments, and what publishing needs of them."""
+    """All increments, and their sum."""
 
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
+        self._store = GraphStore(dimension)
         self.increments: list[Increment] = []
-        self.keyframes = Keyframes(dimension)
-        self.ranges: list[Ranges] = []
-        self.closures: list[RelativePoses] = []
-        self.sightings: list[Sightings] = []
         self.counts = GraphCounts()
+
+    @property
+    def graph(self) -> Graph:
+        """Everything handed over; poses are T_odom_base, a robot's in time order."""
+        return self._store.whole
 
     def keep(self, increment: Increment) -> None:
         """Add the next increment."""
         self.increments.append(increment)
-        self.keyframes.append(increment)
-        self.counts.keyframes += len(increment.poses)
-        self.counts.waiting += increment.n_measurements
-        if len(increment.sightings):
-            self.counts.sightings += len(increment.sightings)
-            self.sightings.append(increment.sightings)
-        if len(increment.ranges):
-            self.counts.ranges += len(increment.ranges)
-            self.ranges.append(increment.ranges)
-        closures = increment.relative_poses.take(~increment.relative_poses.odometry)
-        if len(closures):
-            self.counts.closures += len(closures)
-            self.closures.append(closures)
+        self._store.add(increment, first=self._store.sequence + 1)
+        counts = self.counts
+        counts.keyframes += len(increment.poses)
+        counts.landmarks += len(increment.landmarks)
+        counts.ranges += len(increment.ranges)
+        counts.sightings += len(increment.sightings)
+        counts.closures += int(np.sum(~increment.relative_poses.odometry))
+        counts.waiting += increment.n_measurements
 
     def solved(self, sequence: int) -> None:
         """A solution includes the increments up to a sequence."""
@@ -350,10 +342,8 @@ class HandedOver:
         """Increments 0..sequence under an operator's rulings; for a thread of its own."""
         store = GraphStore(self._dimension)
         store.treat(Treatment(rulings=rulings))
-        begin = 0
         for increment in tuple(self.increments[:self._until(sequence)]):
-            store.add(increment, first=begin)
-            begin = increment.sequence + 1
+            store.add(increment, first=store.sequence + 1)
         return store
 
     def _until(self, sequence: int) -> int:
@@ -362,118 +352,15 @@ class HandedOver:
             self.increments, sequence, key=lambda increment: increment.sequence)
 
 
-class Keyframes:
-    """Stamp and T_odom_base of every keyframe in the order of the graph, and whose it is."""
+def background(work: Callable[[], Any]) -> Future[Any]:
+    """What a function returns or raises, called in a thread that the end of the node ends."""
+    future: Future[Any] = Future()
 
-    def __init__(self, dimension: int) -> None:
-        d = dimension
-        self.robots: tuple[str, ...] = ()
-        self.landmarks: list[str] = []
-        self.landmark_fixed: list[bool] = []
-        self._rows: list[GrowingArray] = []
-        self._dimension = d
-        self._robot = GrowingArray((), np.int64)
-        self._stamp_ns = GrowingArray((), np.int64)
-        self._rotation = GrowingArray((d, d), float)
-        self._translation = GrowingArray((d,), float)
-
-    def __len__(self) -> int:
-        return len(self._stamp_ns.values)
-
-    def append(self, increment: Increment) -> None:
-        """Add the keyframes and landmarks of the next increment."""
-        self.robots = increment.robots
-        self.landmarks.extend(increment.landmarks.names)
-        self.landmark_fixed.extend(bool(fixed) for fixed in increment.landmarks.fixed)
-        poses, size = increment.poses, len(self)
-        while len(self._rows) < len(self.robots):
-            self._rows.append(GrowingArray((), np.int64))
-        for number in np.unique(poses.robot).tolist():
-            self._rows[number].append(size + np.flatnonzero(poses.robot == number))
-        self._robot.append(poses.robot)
-        self._stamp_ns.append(poses.stamp_ns)
-        self._rotation.append(poses.rotation)
-        self._translation.append(poses.translation)
-
-    def rows(self, robot: str, among_first: int) -> Index:
-        """Rows of one robot among the first so many keyframes, in time order.
-
-        A robot's keyframes come in time order, so these are their numbers as they came.
-        """
-        if robot not in self.robots:
-            return np.zeros(0, dtype=np.int64)
-        rows = self._rows[self.robots.index(robot)].values
-        return rows[:np.searchsorted(rows, among_first)]
-
-    def graph(self) -> Graph:
-        """Robots, keyframes and landmarks without a measurement; nothing is copied.
-
-        Poses are T_odom_base, positions of landmarks are not known.
-        """
-        m = len(self.landmarks)
-        poses = Poses(
-            self._robot.values, np.arange(len(self)), self._stamp_ns.values,
-            self._rotation.values, self._translation.values)
-        marks = Landmarks(tuple(self.landmarks), np.full((m, self._dimension), np.nan),
-                          np.array(self.landmark_fixed, dtype=bool))
-        return Graph(self._dimension, self.robots, poses, marks)
-
-    def stamps_ns(self, rows: Index) -> Index:
-        """Stamps of the rows."""
-        return self._stamp_ns.values[rows]
-
-    def odometry(self, row: int) -> tuple[Array, Array]:
-        """T_odom_base stored with a keyframe: rotation (d, d), translation (d,)."""
-        return self._rotation.values[row], self._translation.values[row]
-
-
-class GrowingArray:
-    """An array that grows at the end; doubling keeps appending cheap at any length."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: type) -> None:
-        self._data: NDArray = np.zeros((256, *shape), dtype=dtype)
-        self._size = 0
-
-    def append(self, rows: NDArray) -> None:
-        size = self._size + len(rows)
-        if size > len(self._data):
-            grown = np.zeros((max(size, 2 * len(self._data)), *self._data.shape[1:]),
-                             dtype=self._data.dtype)
-            grown[:self._size] = self._data[:self._size]
-            self._data = grown
-        self._data[self._size:size] = rows
-        self._size = size
-
-    @property
-    def values(self) -> NDArray:
-        """The rows so far, without a copy."""
-        return self._data[:self._size]
-
-
-class Background:
-    """A function in a thread of its own; `result` or `error` once it is done."""
-
-    def __init__(self, function: Callable[[], Any], name: str = 'sparser-background') -> None:
-        self.result: Any = None
-        self.error: Exception | None = None
-        self._function = function
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
+    def run() -> None:
         try:
-            self.result = self._function()
+            future.set_result(work())
         except Exception as error:
-            # For the thread that asks for the outcome.
-            self.error = error
+            future.set_exception(error)
 
-    def done(self) -> bool:
-        """True when the function has returned or raised."""
-        return not self._thread.is_alive()
-
-    def outcome(self) -> Any:
-        """The result, waited for; raises what the function has raised."""
-        self._thread.join()
-        if self.error is not None:
-            raise self.error
-        return self.result
+    threading.Thread(target=run, name='sparser-background', daemon=True).start()
+    return future

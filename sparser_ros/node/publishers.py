@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -49,6 +48,11 @@ from .picture import (
     trajectory,
 )
 from .pipeline import Pipeline
+
+MOST_POSES = 20_000
+"""Longer paths are thinned evenly to so many poses, the newest kept."""
+MARKER_PERIOD_S = 1.0
+"""Least time between two ~/markers."""
 
 
 class Publishers:
@@ -99,35 +103,33 @@ class Publishers:
 
     def publish(self, solution: Solution) -> None:
         """Take over the transforms at once and queue the rest, replacing what is still queued."""
-        publish, keyframes = self._config.node.publish, self._pipeline.keyframes
-        self._stated = map_to_odom(solution, keyframes)
+        graph = self._pipeline.graph
+        self._stated = map_to_odom(solution, graph)
         transforms = {
             robot: self._stated[robot] for robot in newest_rows(
-                solution, keyframes, Fix.FLOAT if publish.tf_float else Fix.FIXED)}
+                solution, graph, Fix.FLOAT if self._config.node.publish.tf_float else Fix.FIXED)}
         self.corrections_m = corrections(
             self.map_to_odom.transforms, transforms, self._pipeline.frontend.latest_odometry)
         self.map_to_odom.update(transforms)
         self._covariances = solution.covariances
         self._keyframe_xyz = {
             robot: spatial(solution.estimate.translation[row:row + 1])[0]
-            for robot, row in newest_rows(solution, keyframes, Fix.FLOAT).items()}
+            for robot, row in newest_rows(solution, graph, Fix.FLOAT).items()}
         self._jobs.clear()
         laid = solution.laid
         for robot in self._stated:
-            if publish.poses:
-                self._jobs.append(partial(self._publish_pose, robot))
-            if publish.paths and robot in laid:
+            self._jobs.append(partial(self._publish_pose, robot))
+            if robot in laid:
                 self._jobs.append(partial(self._publish_path, robot, solution))
-        if publish.beacons:
-            self._jobs.append(partial(self._publish_beacons, solution))
-        self._markers_due = solution if publish.markers else None
+        self._jobs.append(partial(self._publish_beacons, solution))
+        self._markers_due = solution
 
     def work(self, steady_s: float) -> None:
         """Publish one piece, if there is one."""
         if self._jobs:
             self._jobs.popleft()()
         elif self._markers_due is not None and self._markers.get_subscription_count() and (
-            steady_s - self._last_markers_s >= self._config.node.publish.marker_period_s
+            steady_s - self._last_markers_s >= MARKER_PERIOD_S
         ):
             solution, self._markers_due = self._markers_due, None
             self._last_markers_s = steady_s
@@ -138,7 +140,6 @@ class Publishers:
         sent = {robot: transform for robot, transform in self.map_to_odom.transforms.items()
                 if not withheld(robot)}
         if not sent or not self._config.node.publish.tf:
-            self.map_to_odom.follow(self._now_ns())
             return
         stamp = self.map_to_odom.next_stamp_ns(self._now_ns())
         if stamp is None:
@@ -206,12 +207,9 @@ class Publishers:
         return int(self._node.get_clock().now().nanoseconds)
 
     def _publish_path(self, robot: str, solution: Solution) -> None:
-        path = trajectory(solution, self._pipeline.keyframes, robot,
-                          self._config.node.publish.path_max_poses)
-        stamp = int(path.stamps_ns[-1]) if len(path.stamps_ns) else self._now_ns()
-        self._paths[robot].publish(path_bytes(
-            stamp, self._config.frames.map, path.stamps_ns, path.positions_xyz,
-            path.quats_xyzw))
+        path = trajectory(solution, self._pipeline.graph, robot, MOST_POSES)
+        stamp = int(path[0][-1]) if len(path[0]) else self._now_ns()
+        self._paths[robot].publish(path_bytes(stamp, self._config.frames.map, *path))
 
     def _publish_pose(self, robot: str) -> None:
         newest = self._pipeline.frontend.latest_odometry(robot)
@@ -226,7 +224,7 @@ class Publishers:
         return message_covariance(self._covariances, robot, position - keyframe)
 
     def _publish_beacons(self, solution: Solution) -> None:
-        markers = beacon_markers(solution, self._pipeline.keyframes,
+        markers = beacon_markers(solution, self._pipeline.graph,
                                  self._config.node.publish.beacon_size_m)
         self._beacons.publish(
             marker_array_bytes(self._now_ns(), self._config.frames.map, markers))
@@ -234,7 +232,7 @@ class Publishers:
     def _publish_markers(self, solution: Solution) -> None:
         pipeline = self._pipeline
         markers = scene_markers(
-            solution, pipeline.handed, pipeline.rulings, self._config.node.publish)
+            solution, pipeline.graph, pipeline.rulings, self._config.node.publish)
         complete, self._shown = with_deletions(markers, self._shown)
         self._markers.publish(
             marker_array_bytes(self._now_ns(), self._config.frames.map, complete))
@@ -248,77 +246,32 @@ class MapToOdom:
     """
 
     RESEND_NS = 1000
-    STEPS = 20
-    """Broadcasts whose distance in the node's clock is remembered: 1 s of the usual 20 Hz."""
-    LONGEST_STEP_NS = 2_000_000_000
-    """A longer step of the clock is a jump or a pause: a bag at 40 times its speed has less."""
 
-    FAST = 2.0
-    """From so many times the speed of the wall clock on a bag is played fast. A clock of the usual
-    speed that stands still and catches up shows less over the remembered steps."""
-
-    def __init__(
-        self, tolerance_ns: int, steady_ns: Callable[[], int] = time.monotonic_ns
-    ) -> None:
+    def __init__(self, tolerance_ns: int) -> None:
         self.tolerance_ns = tolerance_ns
-        self._steady_ns = steady_ns
-        self._steps: deque[tuple[int, int]] = deque(maxlen=self.STEPS)
-        """Steps of the node's clock and of the steady one, ns."""
-        self._now_ns = self._steady_now_ns = 0
-        self._transforms: dict[str, Transform] = {}
+        self.transforms: Mapping[str, Transform] = {}
+        """T_map_odom by robot."""
         self._changed = False
         self._last_stamp_ns = 0
 
-    @property
-    def transforms(self) -> Mapping[str, Transform]:
-        """T_map_odom by robot."""
-        return self._transforms
-
     def update(self, transforms: Mapping[str, Transform]) -> None:
         """Replace all transforms by those of a new solution."""
-        self._transforms = dict(transforms)
-        self._changed = True
+        self.transforms, self._changed = transforms, True
 
     def clear(self, *, restart_stamps: bool = False) -> None:
         """Forget the transforms; after a jump back in time stamps start again as well."""
-        self._transforms = {}
-        self._changed = False
+        self.transforms, self._changed = {}, False
         if restart_stamps:
             self._last_stamp_ns = 0
-            self._steps.clear()
 
     def next_stamp_ns(self, now_ns: int) -> int | None:
-        """Stamp of a broadcast now, or None when there is nothing to say or no time to say it.
-
-        The timer is on the wall, stamps are in data time: where a bag is played at 20 times its
-        speed a second passes between two broadcasts, and odometry of that second needs a
-        transform. So the stamp reaches as far ahead there as the clock mostly goes in two of them;
-        else by the tolerance alone, also after the node or the clock has stood still.
-        """
-        step = self.follow(now_ns)
-        if not self._transforms or now_ns <= 0:
+        """Stamp of a broadcast now, or None when there is nothing to say or no time to say it."""
+        if not self.transforms or now_ns <= 0:
             return None
-        stamp = now_ns + max(self.tolerance_ns, self._two_fast_steps_ns())
+        stamp = now_ns + self.tolerance_ns
         if stamp <= self._last_stamp_ns:
-            if not self._changed and step <= 0:
+            if not self._changed:
                 return None
             stamp = self._last_stamp_ns + self.RESEND_NS
-        self._last_stamp_ns = stamp
-        self._changed = False
+        self._last_stamp_ns, self._changed = stamp, False
         return stamp
-
-    def follow(self, now_ns: int) -> int:
-        """Note the node's clock at a broadcast, sent or not; its step since the one before, ns."""
-        step, self._now_ns = now_ns - self._now_ns, now_ns
-        steady = self._steady_ns()
-        steady_step, self._steady_now_ns = steady - self._steady_now_ns, steady
-        if 0 <= step < self.LONGEST_STEP_NS:
-            self._steps.append((step, steady_step))
-        return step
-
-    def _two_fast_steps_ns(self) -> int:
-        """How far a fast clock mostly goes in two broadcasts; 0 at the usual speed."""
-        forward = sorted(step for step, _ in self._steps if step)
-        if sum(forward) < self.FAST * sum(steady for _, steady in self._steps):
-            return 0
-        return 2 * forward[len(forward) // 2] if forward else 0

@@ -29,7 +29,7 @@ from . import saving
 from .callbacks import CallbackTimes, Condition
 from .messages import stamp_ns, time_message
 from .parameters import Parameters
-from .pipeline import Background, Pipeline
+from .pipeline import Pipeline, background
 
 REVIVE, ALL = 'revive', 'all'
 SOLVE_TIMEOUT_S = SAVE_TIMEOUT_S = 300.0
@@ -114,18 +114,18 @@ class Services:
             return response
         graph_of, config = pipeline.graph_of, pipeline.config
         odometry = pipeline.frontend.recorded_odometry()
-        lacks = saving.missing(solution, pipeline.keyframes.landmarks)
-        work = Background(lambda: saving.apart(
+        lacks = saving.missing(solution, pipeline.graph.landmarks.names)
+        work = background(lambda: saving.apart(
             saving.save, config, graph_of(solution.sequence), solution, name, dict(odometry)))
         if not await Condition(work.done, SAVE_TIMEOUT_S):
             response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
-        elif work.error is not None:
-            response.message = f'not saved: {work.error}'
+        elif error := work.exception():
+            response.message = f'not saved: {error}'
             self._node.get_logger().error(response.message)
         else:
             response.success = True
-            response.message = '\n'.join((str(work.result), *lacks))
-            self._node.get_logger().info('; '.join((f'saved to {work.result}', *lacks)))
+            response.message = '\n'.join((str(work.result()), *lacks))
+            self._node.get_logger().info('; '.join((f'saved to {work.result()}', *lacks)))
         return response
 
     async def _load(self, request: Any, response: Any) -> Any:
@@ -135,16 +135,16 @@ class Services:
         """
         parameters: Parameters = self._node.parameters  # type: ignore[attr-defined]
         config = parameters.config
-        work = Background(lambda: saving.apart(saving.found_map, config, request.name))
+        work = background(lambda: saving.apart(saving.found_map, config, request.name))
         if not await Condition(work.done, LOAD_TIMEOUT_S):
             response.message = (
                 f'not loaded, nothing has changed: {request.name} was not read within '
                 f'{LOAD_TIMEOUT_S:.0f} s')
             return response
-        if work.error is not None:
-            response.message = f'not loaded, nothing has changed: {work.error}'
+        if error := work.exception():
+            response.message = f'not loaded, nothing has changed: {error}'
             return response
-        path, with_map = work.result
+        path, with_map = work.result()
         known = sum(bool(spec.position) for spec in with_map.radio_specs().values())
         # Parameters may have changed meanwhile.
         self._reset(f'~/load {path}', config=parameters.config.with_radios_of(with_map))
@@ -167,12 +167,13 @@ class Services:
         record = pipeline.rule(rulings)
         pipeline.intake()
         asked = pipeline.request_audit()
-        counting = Background(measurements)
+        counting = background(measurements)
         await Condition(lambda: counting.done() and pipeline.recording.safe(record),
                         JOURNAL_TIMEOUT_S)
-        if counting.error is not None:
-            self._node.get_logger().error(f'measurements were not counted: {counting.error!r}')
-        response.count = counting.result or 0
+        if counting.done() and (failure := counting.exception()):
+            self._node.get_logger().error(f'measurements were not counted: {failure!r}')
+        elif counting.done():
+            response.count = counting.result()
         response.success = True
         if asked is None:
             response.message = f'{what}; there is no map yet'
@@ -200,7 +201,7 @@ class Services:
                 sum(count(ruling, pipeline.store_of(sequence).whole) for ruling in old))
         ruling = ruling_of(
             request.action, request.kind, list(request.names), stamp_ns(request.begin),
-            stamp_ns(request.end), pipeline.config, pipeline.keyframes.landmarks)
+            stamp_ns(request.end), pipeline.config, pipeline.graph.landmarks.names)
 
         def measurements() -> int:
             return count(ruling, pipeline.store_of(sequence).whole)
@@ -224,7 +225,8 @@ class Services:
             return response
         faults = () if kept is None else kept.verdict.treatment.faults
         try:
-            end = any_end(request.name, pipeline.config, pipeline.keyframes.landmarks)
+            end = request.name and named(
+                '', request.name, pipeline.config, pipeline.graph.landmarks.names)
         except ConfigError as error:
             response.message = str(error)
             return response
@@ -237,18 +239,16 @@ class Services:
             unused = unused_of(store.whole, solution, faulty, rulings, end)
             return len(unused), [_message(measurement) for measurement in unused[:most]]
 
-        work = Background(described)
+        work = background(described)
         await Condition(work.done, SOLVE_TIMEOUT_S)
-        if work.error is not None:
-            raise work.error
-        response.total, response.measurements = work.result
+        response.total, response.measurements = work.result()
         response.success = True
         response.message = (
             f'{response.total} measurements are not used; {len(response.measurements)} are listed')
         return response
 
     def _handle_reset(self, _request: Any, response: Any) -> Any:
-        """Forget all data (the beacons too unless `node.reset_keeps_beacons`)."""
+        """Forget all data, beacons too."""
         self._reset('requested by ~/reset')
         response.success, response.message = True, 'all data forgotten'
         return response
@@ -310,38 +310,31 @@ def ruling_of(
     if kind == 'odometry' and action == IGNORE:
         raise ConfigError(
             'odometry holds the path of its robot together: doubt it, or ignore the robot')
-    ends = tuple(_end(kind, name, config, landmarks) for name in names)
+    ends = tuple(named(kind, name, config, landmarks) for name in names)
     if kind == 'pair' and ends[0] == ends[1]:
         raise ConfigError(f'both radios are those of {ends[0]}')
     return Ruling(action, kind, ends, begin_ns, end_ns)
 
 
-def any_end(name: str, config: SparserConfig, landmarks: Collection[str]) -> str:
-    """The robot or beacon of a name, also that of its radio; ConfigError where there is none."""
-    known = {*config.robots, *landmarks, *config.radio_specs()}
-    known |= {spec.beacon for spec in config.radio_specs().values() if spec.beacon}
-    if name and name not in known:
-        raise ConfigError(f'no robot, beacon or radio {name!r}; there are: '
-                          f'{", ".join(sorted(known))}')
-    return end_of(name, config)
-
-
-def end_of(name: str, config: SparserConfig) -> str:
-    """The robot or beacon that a radio belongs to; any other name as it is."""
-    radio = config.radio_specs().get(name)
-    return name if radio is None or name in config.robots else radio.robot or radio.beacon
-
-
-def _end(
+def named(
     kind: str, name: str, config: SparserConfig, landmarks: Collection[str]
 ) -> str:
-    beacons = {spec.beacon for spec in config.radio_specs().values() if spec.beacon} | {*landmarks}
-    known = {*config.robots} if kind in ('closure', 'robot', 'odometry') else beacons
-    if kind in ('radio', 'pair'):
-        known = known | {*config.robots}
-    end = name if name in known else end_of(name, config)
-    if end not in known:
-        nouns = {'closure': 'robot', 'odometry': 'robot', 'pair': 'radio'}
-        raise ConfigError(
-            f'no {nouns.get(kind, kind)} {name!r}; there are: {", ".join(sorted(known)) or "none"}')
-    return end
+    """The robot or beacon that a name, also of its radio, stands for; ConfigError where none does.
+
+    `kind` is that of a ruling, or '' for all.
+    """
+    specs = config.radio_specs()
+    known = {spec.beacon for spec in specs.values() if spec.beacon} | {*landmarks}
+    if kind in ('closure', 'robot', 'odometry'):
+        known = {*config.robots}
+    elif kind in ('radio', 'pair', ''):
+        known |= {*config.robots}
+    radio = specs.get(name)
+    end = name if name in known or radio is None else radio.robot or radio.beacon
+    if end in known:
+        return end
+    if not kind:
+        known |= {*specs}
+    noun = {'closure': 'robot', 'odometry': 'robot', 'pair': 'radio',
+            '': 'robot, beacon or radio'}.get(kind, kind)
+    raise ConfigError(f'no {noun} {name!r}; there are: {", ".join(sorted(known)) or "none"}')

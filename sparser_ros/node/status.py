@@ -61,7 +61,7 @@ class StatusPublisher:
         message.state = self._state()
         self._add_robots(message)
         message.keyframes = counts.keyframes
-        message.beacons = len(pipeline.keyframes.landmarks)
+        message.beacons = pipeline.counts.landmarks
         message.ranges, message.closures = counts.ranges, counts.closures
         message.sightings = counts.sightings
         message.waiting = counts.waiting
@@ -186,7 +186,7 @@ class StatusPublisher:
                 'keyframes': counts.keyframes, 'ranges': counts.ranges,
                 'closures': counts.closures, 'sightings': counts.sightings,
                 'waiting': counts.waiting,
-                'beacons': len(pipeline.keyframes.landmarks),
+                'beacons': pipeline.counts.landmarks,
                 # Everything received is in the newest solution, and no solve is under way.
                 'settled': pipeline.flushed and pipeline.up_to_date and worker.settled,
                 **{f'correction_m.{robot}': f'{moved:.3f}'

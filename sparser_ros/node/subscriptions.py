@@ -40,9 +40,10 @@ PATTERN_TYPES = {
 """What topics that are found by a regular expression usually are."""
 LATCHED = 'frames'
 """Kind of input that is published once, and kept for late subscribers."""
-DEPTHS = {'odometry': 5000, 'ranges': 10_000, 'sightings': 10_000, 'closures': 1000, 'fixes': 100,
-          'heights': 100, 'attitudes': 100, LATCHED: 100}
-"""Messages that a queue of each kind holds: of a minute in which the node does not get to them."""
+DEPTH = 10_000
+"""Messages in the queue of a topic."""
+STATIC_DEPTH = 100
+"""Every node that knows constant transforms publishes them in one message."""
 PRECIOUS = ('closures', 'fixes', LATCHED)
 """Rare kinds of input: asked for reliably."""
 OPTIONAL = (*PRECIOUS, 'sightings')
@@ -62,7 +63,7 @@ ARRIVAL_SLICE_S, TIMER_SLICE_S = 0.003, 0.006
 BACKLOG_STEP_S = 0.01
 """Between two slices of work on messages that wait."""
 TOPIC_STEP_S = 0.05
-"""Between two topics that are subscribed to; `node.discovery_period_s` is between two looks."""
+"""Between two topics that are subscribed to."""
 _STAMP = struct.Struct('<iI')
 
 
@@ -125,14 +126,14 @@ class Input:
         self.offset_s = offset_s
 
 
-def input_profile(depth: int, *, reliable: bool, latched: bool = False) -> QoSProfile:
+def input_profile(*, reliable: bool, latched: bool = False) -> QoSProfile:
     """Sensor data in: a deep queue, because bursts come while a solve is published.
 
     `latched`: also what was published before.
     """
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
-        depth=depth,
+        depth=STATIC_DEPTH if latched else DEPTH,
         reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
     )
@@ -233,11 +234,10 @@ class Subscriptions:
         policies = [QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH]
         if not may_change:
             policies.append(QoSPolicyKind.RELIABILITY)
-        kind = item.route.kind
         item.subscription = node.create_subscription(
             message_type(item.route.type), item.topic,
             self.times.timed('data', functools.partial(self._arrived, item)),
-            input_profile(DEPTHS[kind], reliable=item.reliable, latched=item.latched),
+            input_profile(reliable=item.reliable, latched=item.latched),
             raw=True,
             event_callbacks=SubscriptionEventCallbacks(
                 incompatible_qos=self.times.timed(

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from sparser_ros.backend.process.worker import WorkerState
 from sparser_ros.graph.finding import Finding
-from sparser_ros.node.alarms import NEW_S, FindingBoard, Staleness, failures, without_echoes
+from sparser_ros.node.alarms import (
+    NEW_S,
+    ClockWatch,
+    FindingBoard,
+    Staleness,
+    failures,
+    without_echoes,
+)
 from sparser_ros.node.status import MOST_TEXT, joined
 
 ALL = Finding('data_stale', 'all inputs', 'no data for 12 s', 12.0, 's')
@@ -83,6 +92,22 @@ class Clock:
         return self.now
 
 
+def ages_after(seconds, robots=('A',), odometry=lambda k: {'A': k}, solved=True):
+    """What is known of ages after a second of odometry each, solved or not."""
+    clock = Clock()
+    ages = Staleness(robots, clock)
+    ages.data(1, odometry(0))
+    ages.solved()
+    for k in range(1, seconds + 1):
+        clock.now += 1
+        ages.data(k + 1, odometry(k))
+        if solved:
+            ages.solved()
+        else:
+            ages.progress(False)
+    return ages, clock
+
+
 def test_nothing_is_stale_before_anything_came():
     clock = Clock()
     ages = Staleness(('A', 'B'), clock)
@@ -91,12 +116,7 @@ def test_nothing_is_stale_before_anything_came():
 
 
 def test_the_robot_whose_odometry_stops_is_named():
-    clock = Clock()
-    ages = Staleness(('A', 'B'), clock)
-    for k in range(20):
-        clock.now += 1
-        ages.data(k + 1, {'A': k, 'B': min(k, 10)})
-        ages.solved()
+    ages, _ = ages_after(20, ('A', 'B'), lambda k: {'A': k, 'B': min(k, 11)})
     found = ages.stale(5.0)
     assert list(found) == ['B']
     assert 'B' in found['B'].text and found['B'].value == 9
@@ -104,14 +124,7 @@ def test_the_robot_whose_odometry_stops_is_named():
 
 
 def test_a_solver_that_gives_nothing_while_data_come_stops_all():
-    clock = Clock()
-    ages = Staleness(('A',), clock)
-    ages.data(1, {'A': 1})
-    ages.solved()
-    for k in range(10):
-        clock.now += 1
-        ages.data(k + 2, {'A': k + 2})
-        ages.progress(False)
+    ages, _ = ages_after(10, solved=False)
     found = ages.stale(5.0)
     assert list(found) == [''] and found[''].kind == 'solution_stale'
     assert ages.solution_age_s == 10
@@ -121,11 +134,55 @@ def test_a_solver_that_gives_nothing_while_data_come_stops_all():
 
 
 def test_an_old_solution_of_all_the_data_is_not_the_solvers_fault():
-    clock = Clock()
-    ages = Staleness(('A',), clock)
-    ages.data(1, {'A': 1})
-    ages.solved()
+    ages, clock = ages_after(1)
     ages.progress(True)
     clock.now += 7
     found = ages.stale(5.0)
     assert list(found) == [''] and found[''].kind == 'data_stale'
+
+
+S = 10**9
+
+
+@pytest.fixture
+def clock():
+    """What follows a `/clock` that has begun."""
+    watch = ClockWatch(None)
+    watch.moved(1000 * S)
+    return watch
+
+
+def jumps(clock, *steps):
+    """How often it has jumped after these steps, in s, and whether it is trusted."""
+    for step in steps:
+        clock.moved(round(step * S))
+    return clock.jumps, clock.trusted
+
+
+def test_steps_of_ordinary_size_are_trusted_from_the_first_message_on(clock):
+    for step in (0.01, 20, 0, -0.5):
+        assert jumps(clock, step) == (0, True)
+    assert clock.wrong == 0
+
+
+@pytest.mark.parametrize('size', [-500, 3000])
+def test_one_wrong_message_is_doubted_and_forgotten(clock, size):
+    assert jumps(clock, size) == (0, False)
+    assert jumps(clock, 0.01 - size) == (0, True)
+    assert clock.wrong == 1
+
+
+def test_a_clock_that_stays_behind_has_jumped_back_until_it_comes_again(clock):
+    assert jumps(clock, -500, 0.1) == (0, False)
+    assert jumps(clock, 0.1) == (1, True) and clock.behind
+    assert jumps(clock, 500, 0.1, 0.1) == (1, True) and not clock.behind
+
+
+def test_a_clock_that_stays_far_ahead_is_believed_without_a_reset(clock):
+    assert jumps(clock, 3000, 0.1, 0.1) == (0, True)
+
+
+def test_wrong_messages_that_do_not_agree_with_each_other_are_no_jump(clock):
+    for step in (-50, -70, -90, 208, -300):
+        assert jumps(clock, step) == (0, False)
+    assert jumps(clock, 302) == (0, True)

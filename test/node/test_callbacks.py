@@ -1,4 +1,4 @@
-"""What a callback raises is logged, counted and reported, and ends nothing."""
+"""What a callback or a solve raises is logged, counted, answered and told, and ends nothing."""
 
 import asyncio
 
@@ -10,6 +10,7 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 from node_world import START_S, Scene, World
 from rclpy.executors import ExternalShutdownException
 
+from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.node.callbacks import CallbackTimes
 
 pytestmark = pytest.mark.timeout(2 * START_S)
@@ -89,3 +90,31 @@ def test_a_service_whose_callback_raises_answers(monkeypatch):
         monkeypatch.setattr(world.node.pipeline, 'request_audit', broken)
         answer = world.call('solve')
         assert not answer.success and 'planted' in answer.message
+
+
+def test_a_solve_that_fails_is_answered_and_told(monkeypatch):
+    def broken(*_, **__):
+        raise OverflowError('planted')
+
+    with World(THREAD) as world:
+        world.play(Scene().events[:200])
+        assert world.until(lambda: world.heard['/sparser/status'])
+        before = Tracker.solve
+        monkeypatch.setattr(Tracker, 'solve', broken)
+        answer = world.call('solve')
+        assert not answer.success and 'planted' in answer.message
+        assert world.until(lambda: any(
+            'planted' in text for text in world.status.findings))
+        world.call('pause', data=False)
+        assert world.until(lambda: world.status.state == world.status.STATE_ERROR)
+        assert 'planted' in world.status.text
+        monkeypatch.setattr(Tracker, 'solve', before)
+        answer = world.call('solve')
+        assert 'planted' not in answer.message
+        assert world.until(lambda: 'planted' not in world.status.text)
+
+
+def test_without_data_there_is_nothing_to_solve():
+    with World(THREAD) as world:
+        answer = world.call('solve')
+        assert not answer.success and 'nothing to solve' in answer.message

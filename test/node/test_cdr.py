@@ -41,7 +41,8 @@ def test_marker_array_round_trip():
     rng = np.random.default_rng(1)
     segments = rng.normal(size=(9001, 2, 3))
     lines = markers.line_list('ranges', segments, (0.1, 0.2, 0.3, 0.4), 0.05)
-    text = markers.Marker('beacons', 7, markers.TEXT, position_xyz=(1.0, 2.0, 3.0), text='Turm ü')
+    text = markers.Marker('beacons', 7, markers.TEXT, position_xyz=(1.0, 2.0, 3.0),
+                          quat_xyzw=(0.0, 0.0, 0.6, 0.8), text='Turm ü')
     shown = {('ranges', 0), ('ranges', 9), ('old', 3)}
     everything, now = markers.with_deletions([*lines, text], shown)
     assert now == {('ranges', 0), ('ranges', 1), ('beacons', 7)}
@@ -57,5 +58,5 @@ def test_marker_array_round_trip():
     assert first.type == first.LINE_LIST and first.color.a == pytest.approx(0.4)
     assert (label.ns, label.id, label.text) == ('beacons', 7, 'Turm ü')
     assert label.type == label.TEXT_VIEW_FACING and label.pose.position.y == 2.0
-    assert label.pose.orientation.w == 1.0
+    assert (label.pose.orientation.z, label.pose.orientation.w) == (0.6, 0.8)
     assert [(m.ns, m.id, m.action) for m in gone] == [('old', 3, 2), ('ranges', 9, 2)]

@@ -128,7 +128,7 @@ def test_a_map_is_saved_by_name_and_loaded_into_the_running_node(tmp_path):
         world.solved()
         world.located()
         pipeline = world.node.pipeline
-        for row, name in enumerate(pipeline.keyframes.landmarks):
+        for row, name in enumerate(pipeline.graph.landmarks.names):
             place = pipeline.solution.estimate.landmarks[row]
             assert np.linalg.norm(place - found[name]) < 0.5
     with World({'node.save_directory': str(tmp_path / 'maps'),
@@ -137,7 +137,7 @@ def test_a_map_is_saved_by_name_and_loaded_into_the_running_node(tmp_path):
         world.solved()
         world.located()
         assert not [text for text in world.status.findings if 'goes on with' in text]
-        for row, name in enumerate(world.node.pipeline.keyframes.landmarks):
+        for row, name in enumerate(world.node.pipeline.graph.landmarks.names):
             place = world.node.pipeline.solution.estimate.landmarks[row]
             assert np.linalg.norm(place - found[name]) < 0.5
 
@@ -159,7 +159,7 @@ def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
         world.solved()
         world.located()
         load, pipeline = world.asker(MapName, 'load'), world.node.pipeline
-        keyframes = len(pipeline.keyframes)
+        keyframes = pipeline.counts.keyframes
         for name, reason in (
             ('/dev/zero', 'pipe or socket'), (str(tmp_path / 'pipe'), 'pipe or socket'),
             ('hall', 'there are: short, robot, empty, ring, nested'), ('', 'there are: short'),
@@ -172,7 +172,7 @@ def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
             assert len(world.heard['/tf']) > before, f'TF stood still while {name} was read'
             assert not answer.success and 'nothing has changed' in answer.message
             assert reason in answer.message, answer.message
-        assert len(pipeline.keyframes) >= keyframes
+        assert pipeline.counts.keyframes >= keyframes
         world.located()
 
 

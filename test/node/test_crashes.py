@@ -25,6 +25,15 @@ def test_a_node_that_is_killed_loses_nothing(tmp_path):
     assert np.isclose(cost(graph), cost(whole), rtol=1e-6)
 
 
+def test_solvers_that_are_killed_lose_nothing(tmp_path):
+    # Where it waits for a solver to start no data come: this must not count as their end.
+    world = CrashWorld(tmp_path, seed=5, settings={'node.flush_after_s': 30.0})
+    graph = world.run_killing_solvers(kills=3)
+    whole = Run(world.parameters).play(world.messages, flush=True).graph
+    assert world.kills == 3 and world.statuses[-1].worker_restarts >= 2
+    assert canonical(graph) == canonical(whole)
+
+
 def test_what_the_operator_has_said_outlasts_a_killed_node(tmp_path):
     """Killed as soon as the service has answered; the next node leaves the same ranges out."""
     world = CrashWorld(tmp_path, seed=4)

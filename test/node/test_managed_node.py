@@ -16,7 +16,7 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from node_world import PATIENCE_S, START_S, Scene, World
 
 from sparser_ros.demo.processes import Child, isolated_environment
-from sparser_ros.node.managed_node import ManagedSparserNode
+from sparser_ros.node.node import ManagedSparserNode
 
 pytestmark = pytest.mark.timeout(3 * START_S)
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,6 +4,7 @@ import math
 import os
 import signal
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,9 +14,10 @@ pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
 
-from node_world import SECOND, START_S, Scene, World, transform_of
+from node_world import SCENE, SECOND, START_S, Scene, World, transform_of
 
 from sparser_ros.io import pyfg
+from sparser_ros.io.simulation import node_config
 from sparser_ros.node.messages import stamp_ns
 from sparser_ros.node.picture import lifted
 
@@ -255,3 +257,62 @@ def test_reset_withdraws_everything(lived):
     lived.located()
     assert lived.until(lambda: len(lived.heard['/tf']) > count)
     assert lived.transforms()[-1][0] > old
+
+
+def test_known_beacons_fix_the_map_in_space():
+    scene = Scene(replace(SCENE, dimension=3, beacons=8, known_beacons=8))
+    radios = {
+        f'radios.{name}.{field}': value
+        for name, spec in node_config(scene.run)['radios'].items()
+        for field, value in spec.items()}
+    with World({'dimension': 3, **radios}) as world:
+        world.play(scene.events)
+        world.solved()
+        world.located()
+        world.spin(0.5)
+        for robot in 'AB':
+            poses = world.heard[f'/sparser/path/{robot}'][-1].poses
+            truth = scene.truth(robot)
+            seen = np.array([[p.pose.position.x, p.pose.position.y, p.pose.position.z]
+                             for p in poses])
+            true = np.array([truth[stamp_ns(p.header.stamp)] for p in poses])
+            assert np.median(np.linalg.norm(seen - true, axis=1)) < 0.3
+            odometry = scene.odometry[robot, stamp_ns(poses[-1].header.stamp)]
+            T_map_odom = next(t for _, frame, t in reversed(world.transforms())
+                              if frame == f'{robot}/odom')
+            np.testing.assert_allclose(
+                (T_map_odom @ transform_of(odometry.pose.pose)).translation, seen[-1], atol=1e-6)
+
+
+def test_located_robots_stay_located_while_keyframes_go(tmp_path):
+    scene = Scene()
+    cut = len(scene.events) // 4
+    with World({'keyframes.max_count': 120, 'odometry.history_s': 2.0,
+                'node.save_directory': str(tmp_path / 'maps')}) as world:
+        pipeline = world.node.pipeline
+        world.play(scene.events[:cut])
+        world.solved()
+        world.located()
+        before = len(world.heard['/sparser/status'])
+        known = pipeline.frontend.thinnings
+        for end in np.linspace(cut, len(scene.events), 11).astype(int)[1:].tolist():
+            world.play(scene.events[cut:end])
+            sent = sum('odom' in topic for _, topic, _ in scene.events[:end])
+            assert world.until(lambda: world.counters()['odometry']['received'] == sent)  # noqa: B023
+            world.solved()
+            cut = end
+        assert pipeline.frontend.thinnings >= known + 3
+        later = world.heard['/sparser/status'][before:]
+        assert {one.robots_located for one in later} == {2}
+        assert len({one.map_epoch for one in later}) == 1
+        assert later[-1].keyframes <= 1.3 * 120
+        for robot in 'AB':
+            path = world.heard[f'/sparser/path/{robot}'][-1]
+            stamps = [stamp_ns(one.header.stamp) for one in path.poses]
+            assert np.all(np.diff(stamps) > 0)
+            assert stamps[0] == min(
+                stamp for name, stamp in scene.odometry if name == robot)
+        answer = world.call('save')
+        assert answer.success, answer.message
+        graph = pyfg.read(f'{answer.message}/map.pyfg')
+        assert graph.n_poses == len(pipeline.solution.estimate.translation)

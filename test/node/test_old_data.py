@@ -100,14 +100,14 @@ def test_one_wrong_clock_message_erases_nothing():
             world.send('/clock', Clock(clock=time_message(stamp)))
             world.send(topic, message)
             world.spin(0.005)
-        assert world.until(lambda: len(world.node.pipeline.keyframes) > 10)
-        count = len(world.node.pipeline.keyframes)
+        assert world.until(lambda: world.node.pipeline.counts.keyframes > 10)
+        count = world.node.pipeline.counts.keyframes
         for wrong in (900 * SECOND, 9000 * SECOND, 1 * SECOND):
             world.send('/clock', Clock(clock=time_message(wrong)))
             world.spin(0.3)
             world.send('/clock', Clock(clock=time_message(scene.events[150][0])))
             world.spin(0.3)
-        assert len(world.node.pipeline.keyframes) >= count
+        assert world.node.pipeline.counts.keyframes >= count
         assert world.until(lambda: world.heard['/sparser/status'])
         assert world.status.map_epoch == 0
         ticks = iter(range(10**6))
@@ -116,7 +116,7 @@ def test_one_wrong_clock_message_erases_nothing():
             # Of messages that come faster than they are read the middleware keeps the newest.
             world.send('/clock', Clock(clock=time_message(
                 900 * SECOND + next(ticks) * SECOND // 100)))
-            return len(world.node.pipeline.keyframes) == 0
+            return world.node.pipeline.counts.keyframes == 0
 
         assert world.until(gone), 'a jump it is'
         assert world.until(lambda: world.status.map_epoch == 1)
@@ -130,8 +130,8 @@ def test_two_publishers_of_the_clock_erase_nothing_and_are_named_until_one_is_le
             world.send('/clock', Clock(clock=time_message(stamp)))
             world.send(topic, message)
             world.spin(0.005)
-        assert world.until(lambda: len(world.node.pipeline.keyframes) > 10)
-        count = len(world.node.pipeline.keyframes)
+        assert world.until(lambda: world.node.pipeline.counts.keyframes > 10)
+        count = world.node.pipeline.counts.keyframes
         other = world.friend.create_publisher(Clock, '/clock', 100)
         assert world.until(lambda: world.node.count_publishers('/clock') == 2
                            and other.get_subscription_count() > 0)
@@ -152,7 +152,7 @@ def test_two_publishers_of_the_clock_erase_nothing_and_are_named_until_one_is_le
         assert '2 publishers (/friend, /friend)' in told
         for _ in range(10):
             alternating()
-        assert len(world.node.pipeline.keyframes) >= count and world.status.map_epoch == 0
+        assert world.node.pipeline.counts.keyframes >= count and world.status.map_epoch == 0
         # The one that is behind goes on alone: now it is a bag that starts again.
         world.friend.destroy_publisher(world.publishers['/clock'])
         world.publishers['/clock'] = other
@@ -160,7 +160,7 @@ def test_two_publishers_of_the_clock_erase_nothing_and_are_named_until_one_is_le
         def gone():
             world.send('/clock', Clock(clock=time_message(
                 600 * SECOND + next(ticks) * SECOND // 100)))
-            return len(world.node.pipeline.keyframes) == 0
+            return world.node.pipeline.counts.keyframes == 0
 
         assert world.until(gone), 'no reset'
         assert world.until(lambda: any(

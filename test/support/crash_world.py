@@ -1,17 +1,10 @@
-"""A real node that is killed again and again while it hears a recording.
+"""A real node that is killed again and again while it hears a recording."""
 
-As a command it is a soak test, with figures:
-
-    python test/support/crash_world.py --kills 10 --solver-kills 20
-"""
-
-import argparse
 import contextlib
 import os
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -23,7 +16,6 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from sparser_ros.msg import SolverStatus
-from tf2_msgs.msg import TFMessage
 
 from sparser_ros.backend.process import journal_records
 from sparser_ros.config import SolverConfig
@@ -61,15 +53,7 @@ class CrashWorld:
                 inner = inner.setdefault(part, {})
             inner[last] = value
         atomic.write_parameters(self.file, values)
-        self.corrections, self.kills = [], 0
-        self.steps = []
-        """Sizes of the corrections that nodes have stated, m."""
-        self.transforms, self.last = {}, {}
-
-    def _hear(self, message):
-        for one in message.transforms:
-            place = one.transform.translation
-            self.transforms[one.child_frame_id] = np.array([place.x, place.y])
+        self.kills = 0
 
     @contextlib.contextmanager
     def node(self):
@@ -98,7 +82,6 @@ class CrashWorld:
             for topic, kind in kinds.items()}
         self.statuses = []
         friend.create_subscription(SolverStatus, '/sparser/status', self.statuses.append, 10)
-        friend.create_subscription(TFMessage, '/tf', self._hear, 100)
         try:
             yield
         finally:
@@ -157,10 +140,7 @@ class CrashWorld:
         for number in range(kills):
             rest = self.missing()
             with self.node() as process:
-                self.last.update(self.transforms)
-                self.transforms.clear()
                 self.play(rest, first_s if number == 0 else self.random.uniform(0.1, most_s))
-                self._compare(self.last)
                 self.kill(process)
         rest = self.missing()
         with self.node():
@@ -186,33 +166,6 @@ class CrashWorld:
         session = kept(self.journal)
         return bool(session.records) and session.records[-1].take == journal_records.FLUSH
 
-    def run_located(self, kills):
-        """Kill the node once its robots are located, so often, and then again while data come.
-
-        Half of the messages come first. Of each further life the first transforms are compared
-        with the last ones of the life before. Returns the graph of all.
-        """
-        rest = self.missing()
-        part = len(rest) // 2
-        for number in range(kills):
-            with self.node() as process:
-                self.last, self.transforms = self.transforms, {}
-                if number:
-                    self.until(lambda: len(self.transforms) == 2)
-                    self._compare(self.last)
-                assert self.play(rest[:part], 1e9)
-                self.until(lambda: len(self.transforms) == 2)
-                begin, life_s = time.monotonic(), self.random.uniform(0.0, 2.0)
-                self.until(lambda begin=begin, life_s=life_s: time.monotonic() - begin > life_s)
-                self.steps += [
-                    x for one in self.statuses for x in one.robot_correction_m if np.isfinite(x)]
-                self.kill(process)
-            rest = self.missing()
-            part = len(rest) // (kills - number)
-        with self.node():
-            self.finish(rest)
-        return self.graph
-
     def run_killing_solvers(self, kills):
         """Kill one of the two solver processes so often while the node hears all; its graph."""
         rest = self.missing()
@@ -226,13 +179,7 @@ class CrashWorld:
                     self.kills += 1
             self.until(lambda: self.statuses[-1].received == len(self.messages)
                        and self.statuses[-1].waiting == 0 and self.settled)
-            self.restarts = self.statuses[-1].worker_restarts
         return self.graph
-
-    def _compare(self, before):
-        for frame, place in self.transforms.items():
-            if frame in before:
-                self.corrections.append(float(np.linalg.norm(place - before[frame])))
 
 
 def children(pid):
@@ -268,46 +215,3 @@ def canonical(graph):
 def cost(graph):
     """Of a solve from scratch."""
     return solve(graph, SolverConfig()).stats.cost_final
-
-
-def main():
-    """Kill nodes and solvers; print what became of the map."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--kills', type=int, default=10)
-    parser.add_argument('--solver-kills', type=int, default=20)
-    parser.add_argument('--most', type=float, default=2.0, help='longest life of a node, s')
-    parser.add_argument('--seed', type=int, default=0)
-    options = parser.parse_args()
-    same = [
-        told(options.seed, lambda world: world.run_located(options.kills), 'located node'),
-        told(options.seed, lambda world: world.run(options.kills, most_s=options.most), 'node'),
-        told(options.seed, lambda world: world.run_killing_solvers(options.solver_kills),
-             'solver')]
-    return 0 if all(same) else 1
-
-
-def told(seed, run, what):
-    """Whether a run that is disturbed ends with the graph of one that is not.
-
-    Where it waits for a solver to start no data come: this must not count as their end.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        world = CrashWorld(folder, seed, minutes=1.0, settings={'node.flush_after_s': 30.0})
-        graph = run(world)
-    whole = Run(world.parameters).play(world.messages, flush=True).graph
-    same = canonical(graph) == canonical(whole)
-    print(f'{world.kills} kills of the {what}, {len(world.messages)} messages, '
-          f'{graph.n_poses} keyframes, {len(graph.ranges)} ranges: equal measurement for '
-          f'measurement: {same}')
-    ours, theirs = cost(graph), cost(whole)
-    print(f'cost {ours!r}, undisturbed {theirs!r}, relative difference '
-          f'{abs(ours - theirs) / theirs:.2g}')
-    if world.corrections:
-        print(f'map -> odom after {len(world.corrections)} restarts and before: at most '
-              f'{max(world.corrections):.3f} m apart; corrections of {len(world.steps)} solves '
-              f'without any: at most {max(world.steps, default=np.nan):.3f} m', flush=True)
-    return same
-
-
-if __name__ == '__main__':
-    sys.exit(main())

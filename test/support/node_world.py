@@ -37,7 +37,7 @@ SCENE = SimulationConfig(
 PARAMETERS = {
     'dimension': 2, 'robots': ['A', 'B'], 'odometry_noise': 'pose_increment',
     'keyframes.every_message': True, 'node.solve_period_s': 0.3, 'node.status_period_s': 0.2,
-    'node.flush_after_s': 0.5, 'node.publish.marker_period_s': 0.0, 'node.discovery_period_s': 0.2,
+    'node.flush_after_s': 0.5,
     'node.stale_after_s': 0.0, 'backend.audit.period_s': 0.0,
     # Tests wait for audits. At a low priority they would starve beside other busy processes.
     'backend.audit.niceness': 0,

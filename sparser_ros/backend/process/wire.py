@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config import SparserError
-from ...graph import Increment, Landmarks, poses_from, tables_from, to_arrays
+from ...graph import MEASUREMENT_TYPES, Increment, Table
 from ..session.solution import Verdict
 
 if TYPE_CHECKING:
@@ -139,8 +139,7 @@ def _layout(kind: Any) -> _Layout:
     if is_dataclass(kind):
         return _of_fields(kind)
     if origin is np.ndarray:
-        return _Layout(lambda value, path, arrays: arrays.update({path: value}),
-                       lambda value, path, arrays: arrays[path])
+        return _ARRAY
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _Layout(lambda value, path, arrays: value.value,
                        lambda value, path, arrays: kind(value))
@@ -154,11 +153,13 @@ def _layout(kind: Any) -> _Layout:
         return _of_rows(arguments[0]) if is_dataclass(arguments[0]) else _Layout(
             lambda value, path, arrays: list(value), lambda value, path, arrays: _tuples(value))
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _of_mapping(*arguments)
+        return _of_tables() if arguments[1] is Table else _of_mapping(*arguments)
     return _PLAIN
 
 
 _PLAIN = _Layout(lambda value, path, arrays: value, lambda value, path, arrays: value)
+_ARRAY = _Layout(lambda value, path, arrays: arrays.update({path: value}),
+                 lambda value, path, arrays: arrays[path])
 
 
 def _tuples(value: Any) -> Any:
@@ -175,6 +176,13 @@ def _fields(kind: Any) -> dict[str, _Layout]:
 def _of_fields(kind: Any) -> _Layout:
     """A dataclass as a mapping; a field that is not there has its default."""
     parts = _fields(kind)
+    if all(part is _ARRAY for part in parts.values()):
+        # Tables of measurements are: there are many in every increment.
+        return _Layout(
+            lambda value, path, arrays: arrays.update(
+                {f'{path}.{name}': getattr(value, name) for name in parts}),
+            lambda value, path, arrays: kind(
+                **{name: arrays[f'{path}.{name}'] for name in parts}))
 
     def pack(value: Any, path: str, arrays: Arrays) -> dict[str, Any]:
         return {name: part.pack(getattr(value, name), f'{path}.{name}', arrays)
@@ -220,36 +228,32 @@ def _of_mapping(key: Any, inner: Any) -> _Layout:
             _tuples(name): part.unpack(item, f'{path}.{name}', arrays) for name, item in value})
 
 
+def _of_tables() -> _Layout:
+    """Measurement tables by name."""
+    def layout(name: str) -> _Layout:
+        kind: Any = MEASUREMENT_TYPES[name].table
+        return _layout(kind)
+
+    return _Layout(
+        lambda value, path, arrays: {
+            name: layout(name).pack(table, f'{path}.{name}', arrays)
+            for name, table in value.items()},
+        lambda value, path, arrays: {
+            name: layout(name).unpack(item, f'{path}.{name}', arrays)
+            for name, item in value.items()})
+
+
 def increment_message(
     increment: Increment, first: int | None = None, kind: str = INCREMENT, **parts: Any
 ) -> bytes:
     """An increment; `first` is the first sequence it stands for when it is a merged one."""
-    arrays: Arrays = {
-        'landmarks.position': increment.landmarks.position,
-        'landmarks.fixed': increment.landmarks.fixed,
-    }
-    arrays.update(to_arrays({'poses': increment.poses, **increment.tables()}))
-    values = {
-        'sequence': increment.sequence,
-        'first': increment.sequence if first is None else first,
-        'robots': list(increment.robots),
-        'landmarks': list(increment.landmarks.names),
-        'newest_stamp_ns': increment.newest_stamp_ns,
-        'unlevelled': list(increment.unlevelled),
-    }
-    values.update({name: _packed(part, name, arrays) for name, part in parts.items()})
-    return encode(kind, values, arrays)
+    return message(kind, increment=increment,
+                   first=increment.sequence if first is None else first, **parts)
 
 
 def increment_of(packet: Packet) -> Increment:
     """The increment of a packet of kind increment or thin."""
-    arrays, values = packet.arrays, packet.values
-    landmarks = Landmarks(
-        tuple(values['landmarks']), arrays['landmarks.position'], arrays['landmarks.fixed'])
-    return Increment(
-        sequence=values['sequence'], robots=tuple(values['robots']), landmarks=landmarks,
-        newest_stamp_ns=values['newest_stamp_ns'], poses=poses_from(arrays),
-        unlevelled=tuple(values['unlevelled']), measurements=tables_from(arrays))
+    return packet.part('increment', Increment)
 
 
 def verdict_message(verdict: Verdict, answer: Answer) -> bytes:

@@ -31,18 +31,6 @@ def test_audits_and_starts_from_scratch_together_keep_the_share(share, audit_s, 
     assert audits + starts <= share + 0.03
 
 
-def test_neither_starves_the_other():
-    audits, starts = shares(0.5, 1.0, 5.0)
-    assert min(audits, starts) > 0.15
-
-
-def test_audits_alone_have_all_of_the_share():
-    rest = AuditRest(0.0)
-    rest.worked(10.0, 12.0, 0.0, 0.5)
-    assert rest.audit_from_s == 14.0
-    assert rest.scratch_from_s == 14.0
-
-
 @given(st.floats(0, 1e6), st.floats(0, 100), st.sampled_from(SolveStatus))
 def test_only_ticks_that_do_not_settle_are_followed_by_a_pause_as_long(begin, took, status):
     end = begin + took

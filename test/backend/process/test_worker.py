@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -295,69 +296,47 @@ def test_an_increment_that_no_solve_survives_is_left_out_and_named(increments):
         assert {robot.location.value for robot in solution.robots} == {'located'}
 
 
-@pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_the_process_ends_with_its_parent(tmp_path, how):
+def parent(tmp_path, body):
+    """A process that begins a worker in a context and goes on with some lines."""
     script = tmp_path / 'parent.py'
     script.write_text(
-        'import signal, time\n'
+        'import os, signal, time\n'
         'if __name__ == "__main__":\n'
         '    # A shell starts background jobs with SIGINT ignored.\n'
         '    signal.signal(signal.SIGINT, signal.default_int_handler)\n'
         '    from backend_world import config\n'
         '    from sparser_ros.backend.process.worker import SolverWorker\n'
-        '    worker = SolverWorker(config())\n'
-        '    while worker.state.restarting:\n'
-        '        time.sleep(0.01)\n'
-        '    print(worker.state.pid, flush=True)\n'
-        '    time.sleep(100)\n')
+        '    with SolverWorker(config()) as worker:\n' + textwrap.indent(body, 8 * ' '))
     test = Path(__file__).parents[2]
     paths = os.pathsep.join(
         [str(test.parent), str(test / 'support'), os.environ.get('PYTHONPATH', '')])
-    parent = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, 'PYTHONPATH': paths})
+
+
+@pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_the_process_ends_with_its_parent(tmp_path, how):
+    process = parent(tmp_path, 'while worker.state.restarting:\n    time.sleep(0.01)\n'
+                     'print(worker.state.pid, flush=True)\ntime.sleep(1000)\n')
     try:
-        child = int(parent.stdout.readline())
+        child = int(process.stdout.readline())
         assert alive(child)
-        parent.send_signal(how)
+        process.send_signal(how)
         until(lambda: not alive(child), 'the solver process to end')
     finally:
-        parent.kill()
-        parent.communicate()
-
-
-def test_an_interrupt_of_the_group_does_not_reach_the_solver(increments):
-    with SolverWorker(config(audit=QUIET)) as worker:
-        until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
-        os.kill(worker.state.pid, signal.SIGINT)
-        worker.submit(increments[0])
-        worker.request_solve()
-        assert solution_of(worker, 0).status.solved
-        assert worker.state.restarts == 0
+        process.kill()
+        process.communicate()
 
 
 def test_an_interrupt_of_the_group_does_not_reach_a_starting_solver(tmp_path):
     """In a process of its own: only its first child is started before the resource tracker is."""
-    script = tmp_path / 'parent.py'
-    script.write_text(
-        'import os, signal, time\n'
-        'if __name__ == "__main__":\n'
-        '    from backend_world import config\n'
-        '    from sparser_ros.backend.process.worker import SolverWorker\n'
-        '    with SolverWorker(config()) as worker:\n'
-        '        while not worker.state.pid:\n'
-        '            time.sleep(0.001)\n'
-        '        os.kill(worker.state.pid, signal.SIGINT)\n'
-        '        while worker.state.restarting:\n'
-        '            time.sleep(0.01)\n'
-        '        print(worker.state.restarts)\n')
-    test = Path(__file__).parents[2]
-    paths = os.pathsep.join(
-        [str(test.parent), str(test / 'support'), os.environ.get('PYTHONPATH', '')])
-    ended = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE_S,
-        check=False, env={**os.environ, 'PYTHONPATH': paths})
-    assert (ended.stdout, ended.stderr) == ('0\n', '')
+    process = parent(
+        tmp_path, 'while not worker.state.pid:\n    time.sleep(0.001)\n'
+        'os.kill(worker.state.pid, signal.SIGINT)\nwhile worker.state.restarting:\n'
+        '    time.sleep(0.01)\nos.kill(worker.state.pid, signal.SIGINT)\ntime.sleep(0.5)\n'
+        'print(worker.state.restarts)\n')
+    assert process.communicate(timeout=PATIENCE_S) == ('0\n', '')
 
 
 @pytest.mark.parametrize('asked', [True, False])
