@@ -85,7 +85,6 @@ class Fields:
         self._targets = options.targets
 
     def __call__(self, msg: Any, received_ns: int) -> Iterator[Sample]:
-        """The ranges of one message."""
         elements = [msg]
         if 'list' in self._paths:
             try:

@@ -21,8 +21,6 @@ FLUSHED_STRANGERS = 20
 
 @dataclass
 class PendingBeacon(Pending):
-    """A measurement that may be about beacons."""
-
     ends: tuple[Radio, ...]
     """The radios at its ends; of a sighting the landmark, as the radio that may sit on it."""
 
@@ -132,5 +130,4 @@ class BeaconIntake(Intake[B]):
             float(self._forgotten), ''),)
 
     def hints(self) -> tuple[str, ...]:
-        """Names that look mistyped, in words."""
         return tuple(self._misspelt.values())

@@ -13,7 +13,6 @@ import bisect
 import statistics
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..config import SparserConfig
@@ -132,7 +131,6 @@ class SourceClocks:
         behind, or late), and the scatter of that, ns."""
 
     def note(self, source: Source, stamp_ns: int, received_ns: int) -> None:
-        """Take note of one stamped message."""
         lags = self._sources.get(source)
         if lags is None:
             if len(self._sources) >= MAX_SOURCES:
@@ -192,7 +190,6 @@ class SourceClocks:
         return _beyond(lags, middle, max(v.scatter_ns for v in odometry))
 
     def findings(self) -> tuple[Finding, ...]:
-        """The clocks that do not go with the others, in words."""
         return tuple(self._words(source, ahead * 1e-9) for source, (ahead, _) in
                      self._ahead.items())
 
@@ -229,7 +226,7 @@ def _beyond(lags: Lags, reference_ns: int, scatter_ns: int) -> tuple[int, int] |
 
 
 class DataClock:
-    """The newest stamp seen, and the usual lag between a stamp and its reception.
+    """The newest stamp seen, and the stamps of samples in the time of the data.
 
     A source without stamps (0) gets its reception time minus the median lag of the sources that
     have them, so that it lives on their clock even in a bag recorded long after the fact.
@@ -239,11 +236,13 @@ class DataClock:
     no source says otherwise meanwhile, has time really jumped.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: SparserConfig, events: EventLog, radios: Radios) -> None:
+        self._config = config
+        self._by_arrival = frozenset(config.stamps.by_arrival)
+        self._events = events
+        self._radios = radios
         self.newest_ns = 0
-        self.clocks = SourceClocks()
-        self.ahead_ns = 0
-        """By how much the last stamp that `place` refused was ahead of the data."""
+        self.sources = SourceClocks()
         self.present = 0
         """Stamped messages of any source so far that were not long before the newest data."""
         self._ahead: dict[Source, tuple[int, int]] = {}
@@ -251,34 +250,55 @@ class DataClock:
         self._lags = Lags(LAGS_OF_ALL)
         self._newest_received_ns = 0
         self._no_stamps_at_all = False
+        self._waiting: deque[Unplaced] = deque()
+        """Samples without a stamp, until stamped sources tell."""
 
-    @property
-    def lag_ns(self) -> int | None:
-        """Median of reception time minus stamp; None = not known yet."""
-        if len(self._lags) >= LEAST_STAMPED:
-            return self._lags.median_ns
-        return 0 if self._no_stamps_at_all else None
+    def source(self, sample: Unplaced) -> Source:
+        if isinstance(sample, RangeSample):
+            return Source('ranges', sample.source, self._radios.robot_of(sample.source))
+        return Source(sample.kind, sample.robot, sample.robot)
 
-    def place(self, stamp_ns: int, received_ns: int, source: Source) -> int | str | None:
-        """A stamp in data time; a text = why there is none; None = ask again after `settle`."""
+    def stamp(self, sample: Unplaced) -> int | str | None:
+        """The stamp in data time, offsets of the configuration included; why there is none, or
+        None = the sample waits here."""
+        source, stamp_ns, received_ns = self.source(sample), sample.stamp_ns, sample.received_ns
+        if not self._by_arrival.isdisjoint((source.name, '*')):
+            stamp_ns = 0
         if not -MAX_STAMP_NS < stamp_ns < MAX_STAMP_NS \
                 or not -MAX_STAMP_NS < received_ns < MAX_STAMP_NS:
             return 'stamp_out_of_bounds'
         self._newest_received_ns = max(self._newest_received_ns, received_ns)
         if stamp_ns > 0:
             if received_ns > 0:
-                self.clocks.note(source, stamp_ns, received_ns)
-            stamp_ns += self.clocks.shift_ns(source)
+                self.sources.note(source, stamp_ns, received_ns)
+            stamp_ns += self.sources.shift_ns(source)
             if self._refuses(stamp_ns, received_ns, source):
                 return 'in_the_future'
             if received_ns > 0:
                 self._lags.add(received_ns - stamp_ns, received_ns)
             self.present += stamp_ns >= self.newest_ns - BACK_NS
-            return stamp_ns
+            return stamp_ns + self._offset(sample)
         if received_ns <= 0 or stamp_ns < 0:
             return 'no_stamp'
-        lag = self.lag_ns
-        return None if lag is None else received_ns - lag
+        if self._lag_ns is not None and not self._waiting:
+            return received_ns - self._lag_ns + self._offset(sample)
+        if len(self._waiting) >= MAX_UNSTAMPED:
+            return 'no_stamp'
+        self._waiting.append(sample)
+        return None
+
+    @property
+    def _lag_ns(self) -> int | None:
+        """Median of reception time minus stamp; None = not known yet."""
+        if len(self._lags) >= LEAST_STAMPED:
+            return self._lags.median_ns
+        return 0 if self._no_stamps_at_all else None
+
+    def _offset(self, sample: Unplaced) -> int:
+        if isinstance(sample, RangeSample):
+            return offset_ns(self._config.ranges.time_offsets, sample.source)
+        offsets: Mapping[str, float] = getattr(self._config, sample.kind).time_offsets
+        return offset_ns(offsets, sample.robot)
 
     def _refuses(self, stamp_ns: int, received_ns: int, source: Source) -> bool:
         """True for a stamp ahead of the data that nothing confirms."""
@@ -293,18 +313,28 @@ class DataClock:
         self._ahead[source] = (count, stamp_ns)
         if source.kind == 'odometry' and count > JUMP_MESSAGES:
             return False
-        self.ahead_ns = stamp_ns - self.newest_ns
+        seconds = (stamp_ns - self.newest_ns) * 1e-9
+        self._events.add(self.newest_ns, Finding(
+            'stamp_ahead', source.name, f'a message of {source.words} had a stamp {seconds:.1f}'
+            ' s ahead of all other data: dropped', seconds, 's'))
         return True
 
-    def settle(self, received_ns: int, flush: bool) -> bool:
-        """True if a message without stamp, received then, can be placed now.
+    def settled(self, flush: bool) -> list[tuple[Unplaced, int]]:
+        """Samples without stamp that can be placed by now, with their stamps, oldest first.
 
         Where no source has shown stamps for two seconds, reception times count as they are.
         """
-        if self.lag_ns is None and (
-                flush or self._newest_received_ns - received_ns > UNSTAMPED_WAIT_NS):
-            self._no_stamps_at_all = True
-        return self.lag_ns is not None
+        placed: list[tuple[Unplaced, int]] = []
+        while self._waiting:
+            received_ns = self._waiting[0].received_ns
+            if flush or self._newest_received_ns - received_ns > UNSTAMPED_WAIT_NS:
+                self._no_stamps_at_all = self._no_stamps_at_all or self._lag_ns is None
+            lag_ns = self._lag_ns
+            if lag_ns is None:
+                break
+            sample = self._waiting.popleft()
+            placed.append((sample, received_ns - lag_ns + self._offset(sample)))
+        return placed
 
     def beyond(self, stamp_ns: int) -> bool:
         """True for a stamp that data time will not reach for long."""
@@ -318,60 +348,3 @@ class DataClock:
         """As `advance`, once odometry has begun: a first range may have any stamp."""
         if self.newest_ns:
             self.advance(stamp_ns)
-
-
-class Stamping:
-    """Stamps on the clock of the data, offsets of the configuration included."""
-
-    def __init__(self, config: SparserConfig, clock: DataClock, events: EventLog, radios: Radios
-                 ) -> None:
-        self._config = config
-        self._by_arrival = frozenset(config.stamps.by_arrival)
-        self._clock = clock
-        self._events = events
-        self._radios = radios
-        self._waiting: deque[Unplaced] = deque()
-
-    def source(self, sample: Unplaced) -> Source:
-        """Source of a sample."""
-        if isinstance(sample, RangeSample):
-            return Source('ranges', sample.source, self._radios.robot_of(sample.source))
-        return Source(sample.kind, sample.robot, sample.robot)
-
-    def stamp(self, sample: Unplaced) -> int | str | None:
-        """The stamp in data time, why there is none, or None = the sample waits here."""
-        source = self.source(sample)
-        if not self._by_arrival.isdisjoint((source.name, '*')):
-            sample = replace(sample, stamp_ns=0)
-        stamp_ns = self._clock.place(sample.stamp_ns, sample.received_ns, source)
-        if stamp_ns is None or (self._waiting and sample.stamp_ns == 0
-                                and not isinstance(stamp_ns, str)):
-            if len(self._waiting) >= MAX_UNSTAMPED:
-                return 'no_stamp'
-            self._waiting.append(sample)
-            return None
-        if stamp_ns == 'in_the_future':
-            seconds = self._clock.ahead_ns * 1e-9
-            self._events.add(self._clock.newest_ns, Finding(
-                'stamp_ahead', source.name, f'a message of {source.words} had a stamp {seconds:.1f}'
-                ' s ahead of all other data: dropped', seconds, 's'))
-        if isinstance(stamp_ns, str):
-            return stamp_ns
-        return stamp_ns + self._offset(sample)
-
-    def _offset(self, sample: Unplaced) -> int:
-        config = self._config
-        if isinstance(sample, RangeSample):
-            return offset_ns(config.ranges.time_offsets, sample.source)
-        offsets: Mapping[str, float] = getattr(config, sample.kind).time_offsets
-        return offset_ns(offsets, sample.robot)
-
-    def settled(self, flush: bool) -> list[tuple[Unplaced, int]]:
-        """Samples without stamp that can be placed by now, with their stamps, oldest first."""
-        placed: list[tuple[Unplaced, int]] = []
-        while self._waiting and self._clock.settle(self._waiting[0].received_ns, flush):
-            sample = self._waiting.popleft()
-            stamp_ns = self._clock.place(0, sample.received_ns, self.source(sample))
-            assert isinstance(stamp_ns, int)
-            placed.append((sample, stamp_ns + self._offset(sample)))
-        return placed

@@ -17,8 +17,6 @@ from .waiting import MAX_WAITING, Instant, Intake, Pending, Shared, remember
 
 @dataclass
 class PendingClosure(Pending):
-    """A closure that passed the checks."""
-
     motion: Pose
     """T_from_to at the stamps of the message."""
     covariance: Any
@@ -35,7 +33,6 @@ class Closures(Intake[PendingClosure]):
         self._known: OrderedDict[tuple[Instant, Instant], None] = OrderedDict()
 
     def check(self, sample: ClosureSample, stamp_ns: int) -> PendingClosure | str:
-        """The closure in the configured dimension, or why it is refused."""
         options, space = self._config.closures, self._space
         instants = self._instants(sample)
         if isinstance(instants, str):

@@ -96,7 +96,6 @@ class Counters:
                    for kind in map(self.kind, KINDS))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers by kind; `dropped` and `warnings` by reason."""
         return {**{name: self.kind(name).as_dict() for name in KINDS},
                 'time_jumps': self.time_jumps, 'internal_errors': self.internal_errors}
 

@@ -18,8 +18,6 @@ from .waiting import Intake, Pending
 
 @dataclass
 class PendingFix(Pending):
-    """A fix that passed the checks."""
-
     pose: Pose | None
     """T_map_base; None = position only."""
     position: Vector
@@ -35,7 +33,6 @@ class Fixes(Intake[PendingFix]):
     kind = 'fixes'
 
     def check(self, sample: FixSample, stamp_ns: int) -> PendingFix | str:
-        """The fix in the configured dimension, or why it is refused."""
         space, options = self._space, self._config.fixes
         position = sample.position_xyz.tolist()
         reason = place_fault(position[: space.dimension])

@@ -117,7 +117,6 @@ class StaticFrames:
         return [[parent, child, *pose] for child, (parent, pose) in self._parents.items()]
 
     def restore(self, values: Iterable[Sequence[object]]) -> None:
-        """Take over the transforms of `values`."""
         for parent, child, *pose in values:
             numbers = tuple(float(value) for value in pose)  # type: ignore[arg-type]
             self._set(str(child), (str(parent), numbers))

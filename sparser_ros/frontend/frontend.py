@@ -12,7 +12,7 @@ from ..config import SparserConfig
 from ..graph import Increment
 from ..graph.finding import Finding
 from .assembly import Assembly
-from .clocks import DataClock, Stamping, Unplaced
+from .clocks import DataClock, Unplaced
 from .closures import Closures
 from .counters import Counters, EventLog
 from .decode import readable
@@ -62,9 +62,8 @@ class Frontend:
         noise, bounds = noise_model(config.dimension), Bounds(config)
         self.counters = Counters()
         self._events = EventLog()
-        self._clock = DataClock()
         self._radios = Radios(config)
-        self._stamping = Stamping(config, self._clock, self._events, self._radios)
+        self._clock = DataClock(config, self._events, self._radios)
         self._space = space
         self._numbers = {name: number for number, name in enumerate(config.robots)}
         self._tracks = tuple(
@@ -170,7 +169,7 @@ class Frontend:
             reason = self._odometry.fault(sample)
             if reason:
                 return counters.drop(reason)
-        stamp_ns = self._stamping.stamp(sample)
+        stamp_ns = self._clock.stamp(sample)
         if isinstance(stamp_ns, str):
             return counters.drop(stamp_ns)
         if stamp_ns is None:  # it waits until stamped sources tell
@@ -188,7 +187,6 @@ class Frontend:
         return self._intakes[sample.kind].add(sample, stamp_ns)
 
     def _add_frame(self, sample: FrameSample) -> bool:
-        """Learn where a frame sits, such as a sensor's on its robot."""
         before = self.frames.revision
         taken = self.frames.add(sample, self.counters.frames)
         if self.frames.revision != before:
@@ -203,7 +201,7 @@ class Frontend:
         `flush`: no more data are expected for now, so nothing waits any longer.
         """
         # What has no stamps, once it is known where the stamped sources live.
-        for sample, stamp_ns in self._stamping.settled(flush):
+        for sample, stamp_ns in self._clock.settled(flush):
             self.counters.kind(sample.kind).waiting -= 1
             self._add_stamped(sample, stamp_ns)
         if flush:
@@ -230,12 +228,10 @@ class Frontend:
 
     @property
     def thinnings(self) -> int:
-        """Number of thinnings of keyframes since the last reset."""
         return self._thinning.count
 
     @property
     def keyframes_thinned(self) -> int:
-        """Number of keyframes that thinning has taken."""
         return self._thinning.gone
 
     # -- state -----------------------------------------------------------------------------------
@@ -256,7 +252,6 @@ class Frontend:
 
     @property
     def newest_stamp_ns(self) -> int:
-        """Newest data time seen."""
         return self._clock.newest_ns
 
     @property
@@ -268,7 +263,7 @@ class Frontend:
     def findings(self) -> tuple[Finding, ...]:
         """Faults of sources: those of now, and the events of the last half minute of data time."""
         return (*self._events.findings(self._clock.newest_ns), *self._odometry.findings(),
-                *self._clock.clocks.findings(), *self._ranges.findings(),
+                *self._clock.sources.findings(), *self._ranges.findings(),
                 *self._sightings.findings())
 
     @property

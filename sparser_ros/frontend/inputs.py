@@ -60,7 +60,6 @@ class Route:
     """(CDR bytes, received_ns) -> sample; None = the message must become an object first."""
 
     def decode(self, message: Any, received_ns: int) -> Iterable[Sample]:
-        """The samples that a message holds."""
         decoded = self.decoder(message, received_ns)
         return decoded if isinstance(decoded, Iterable) else (decoded,)
 

@@ -110,8 +110,6 @@ class OdometryLevels:
 
 @dataclass
 class PendingHeight(Pending):
-    """A height that passed the checks."""
-
     height_m: float
     lever: Vector
     """Point in the body frame that is so high, metres."""
@@ -138,7 +136,6 @@ class Heights(Intake[PendingHeight]):
         """Odometry against heights, by robot and source of heights."""
 
     def check(self, sample: HeightSample, stamp_ns: int) -> PendingHeight | str:
-        """The height of a point of a known robot, or why it is refused."""
         options, source = self._inputs[sample.source], (sample.robot, sample.source)
         value = sample.value
         if options.measures == 'pressure':
@@ -217,8 +214,6 @@ class Heights(Intake[PendingHeight]):
 
 @dataclass
 class PendingAttitude(Pending):
-    """A vertical that passed the checks."""
-
     up: Vector
     """Unit vector in the body frame."""
     variance: float
@@ -239,7 +234,6 @@ class Attitudes(Intake[PendingAttitude]):
         """Odometry against attitudes, by robot."""
 
     def check(self, sample: AttitudeSample, stamp_ns: int) -> PendingAttitude | str:
-        """The vertical in the body frame of a known robot, or why it is refused."""
         options, robot, quat = self._options, sample.robot, sample.quat_xyzw.tolist()
         if self._config.claims_gravity(robot):
             # Its odometry has the same IMU in it: the two would count twice.

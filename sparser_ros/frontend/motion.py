@@ -90,23 +90,19 @@ class Space:
         return (values[0], values[1], values[2])
 
     def compose(self, a: Pose, b: Pose) -> Pose:
-        """T_a T_b."""
         x, y, z = rotate(a[3:], b)
         return (a[0] + x, a[1] + y, a[2] + z, *multiply(a[3:], b[3:]))
 
     def between(self, a: Pose, b: Pose) -> Pose:
-        """T_a^-1 T_b."""
         inverse = (-a[3], -a[4], -a[5], a[6])
         return (*rotate(inverse, (b[0] - a[0], b[1] - a[1], b[2] - a[2])),
                 *multiply(inverse, b[3:]))
 
     def act(self, a: Pose, point: Vector) -> Vector:
-        """The point of the body frame in the frame of the pose."""
         x, y, z = rotate(a[3:], point)
         return (a[0] + x, a[1] + y, a[2] + z)
 
     def interpolate(self, a: Pose, b: Pose, u: float) -> Pose:
-        """Straight line and constant turn from a (u = 0) to b (u = 1), and beyond."""
         x, y, z, w = multiply((-a[3], -a[4], -a[5], a[6]), b[3:])
         if w < 0:
             x, y, z, w = -x, -y, -z, -w
@@ -126,7 +122,6 @@ class Space:
         return 2 * math.atan2(sine, abs(motion[6]))
 
     def arrays(self, poses: Sequence[Pose] | Array) -> tuple[Array, Array]:
-        """Rotations (n, 3, 3) and translations (n, 3)."""
         table = np.array(poses, dtype=float).reshape(-1, 7)
         return quat_to_matrix(table[:, 3:]), table[:, :3]
 

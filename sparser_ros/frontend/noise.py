@@ -139,7 +139,6 @@ class SpaceNoise:
         return np.diag([translation] * 3 + [rotation] * 3)
 
     def append(self, total: Covariance, motion: Pose, step: Pose, noise: Covariance) -> Covariance:
-        """Covariance of `motion` (covariance `total`) followed by `step` (covariance `noise`)."""
         if total is self.zero:
             return noise
         turn = rotation_rows(motion[3:])
@@ -154,7 +153,6 @@ class SpaceNoise:
     def difference(
         self, start: Pose, end: Pose, before: Covariance, after: Covariance
     ) -> Covariance:
-        """As `PlaneNoise.difference`."""
         move, back = np.eye(6), np.zeros((6, 6))
         x, y, z = end[0] - start[0], end[1] - start[1], end[2] - start[2]
         move[:3, 3:] = [[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]]
@@ -163,7 +161,6 @@ class SpaceNoise:
         return back @ (after - move @ before @ move.T) @ back.T
 
     def variances(self, noise: Covariance) -> tuple[float, float]:
-        """Mean variances per axis: translation (m^2) and rotation (rad^2)."""
         a, b, c, d, e, f = noise.diagonal().tolist()
         return (a + b + c) / 3, (d + e + f) / 3
 

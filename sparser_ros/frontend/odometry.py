@@ -87,13 +87,11 @@ class StepRule:
         self._path = self._turn = self._top_speed = 0.0
 
     def step(self, last: Reading, reading: Reading) -> Step:
-        """From one reading to another."""
         motion = self._space.between(last.pose, reading.pose)
         return Step((reading.stamp_ns - last.stamp_ns) * 1e-9, self._space.distance(motion),
                     self._space.angle(motion))
 
     def learn(self, last: Reading, reading: Reading, step: Step) -> None:
-        """Take note of a step that was believed."""
         self._periods.append(reading.stamp_ns - last.stamp_ns)
         self._path += step.distance_m
         self._turn += step.angle_rad
@@ -168,7 +166,6 @@ class ReorderBuffer:
         self.newest_ns = 0
 
     def holds(self, stamp_ns: int) -> bool:
-        """True if a message of that stamp waits already."""
         return any(entry[0] == stamp_ns for entry in self._heap)
 
     def late(self, stamp_ns: int) -> None:
@@ -193,7 +190,6 @@ class ReorderBuffer:
         return self._release(self.newest_ns - self._hold_ns)
 
     def flush(self) -> list[Reading]:
-        """All that wait."""
         return self._release(self.newest_ns)
 
     def _release(self, until_ns: int) -> list[Reading]:
@@ -233,11 +229,9 @@ class OdometryGate:
             or any(stamp_ns == suspect.stamp_ns for suspect in self._suspects)
 
     def late(self, stamp_ns: int) -> None:
-        """Note a reading that came too late to be sorted in here."""
         self._buffer.late(stamp_ns)
 
     def offer(self, reading: Reading) -> None:
-        """Take a reading newer than the frontier."""
         for ready in self._buffer.push(reading):
             self._judge(ready)
 
@@ -424,7 +418,6 @@ class Odometry:
             'among_absurd' if sum(absurd) > max(len(absurd) / 2, FEW) else '')
 
     def add(self, number: int, sample: OdometrySample, stamp_ns: int) -> bool:
-        """Take in a checked message with its stamp in data time."""
         ready = self._mountings.offer(number, sample, stamp_ns)
         if not ready:
             self._counters.waiting += 1
@@ -438,7 +431,6 @@ class Odometry:
             self._offer(number, sample, stamp_ns)
 
     def look_at_frames(self) -> None:
-        """There are new constant transforms."""
         self._add_released(self._mountings.released(flush=False))
         for robot, frame in self._mountings.late():
             if (robot, frame) not in self._told_late:
@@ -448,7 +440,6 @@ class Odometry:
                     'had begun, which counts as that of the base until a reset'))
 
     def flush(self) -> None:
-        """No more data for now: what waits is decided."""
         self._add_released(self._mountings.released(flush=True))
         for gate in self._gates:
             gate.flush()
@@ -516,7 +507,6 @@ class Odometry:
         return ''
 
     def findings(self) -> tuple[Finding, ...]:
-        """Robots whose odometry is silent right now."""
         findings, newest = [], self._clock.newest_ns
         for name, gate in zip(self._config.robots, self._gates, strict=True):
             stamps = gate.track.stamps

@@ -31,8 +31,6 @@ LEAST_SELF_RANGES, SELF_SHARE = 20, 0.5
 
 @dataclass
 class PendingRange(PendingBeacon):
-    """A range that passed the checks."""
-
     source: str
     target: str
     antenna: str
@@ -45,7 +43,6 @@ class PendingRange(PendingBeacon):
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The pair of radios, whichever direction."""
         return (self.source, self.target) if self.source < self.target \
             else (self.target, self.source)
 
@@ -89,7 +86,6 @@ class Ranges(BeaconIntake[PendingRange]):
     # -- checks ----------------------------------------------------------------------------------
 
     def check(self, sample: RangeSample, stamp_ns: int) -> PendingRange | str:
-        """The range with its noise and antennas, or the reason why it is refused."""
         ends = self._ends(sample)
         if isinstance(ends, str):
             return ends
@@ -258,7 +254,6 @@ class Ranges(BeaconIntake[PendingRange]):
         return ''
 
     def findings(self) -> tuple[Finding, ...]:
-        """Wrong units, and floods of unknown names."""
         return (*self._units.findings(), *super().findings())
 
     def hints(self) -> tuple[str, ...]:
@@ -347,5 +342,4 @@ class UnitCheck:
             'input (ranges.inputs.<name>.scale)', median, 'm')
 
     def findings(self) -> tuple[Finding, ...]:
-        """Findings on suspicious units."""
         return (self._finding,) if self._finding is not None else ()

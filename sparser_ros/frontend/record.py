@@ -43,7 +43,6 @@ class PoseColumn:
         return tuple(self._numbers[begin:begin + self._width])
 
     def append(self, pose: Pose) -> None:
-        """Add the newest one."""
         self._numbers.extend(pose)
 
     @property

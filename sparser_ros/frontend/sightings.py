@@ -27,8 +27,6 @@ UNKNOWN_FRAME = 'unknown_frame'
 
 @dataclass
 class PendingSighting(PendingBeacon):
-    """A sighting that passed the checks."""
-
     frame: str
     position: Vector
     """(d,) in the base frame of the robot at that instant."""
@@ -64,7 +62,6 @@ class Sightings(BeaconIntake[PendingSighting]):
         return self._taken(pending)
 
     def check(self, sample: SightingSample, stamp_ns: int) -> PendingSighting | str:
-        """The sighting in the configured dimension, or why it is refused."""
         o, position = self._options, sample.position_xyz.tolist()
         landmark = self._radios.find(sample.landmark, o.unknown_landmarks == 'ignore')
         if landmark is None:
