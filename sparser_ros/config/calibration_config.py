@@ -43,9 +43,6 @@ class CalibrationConfig:
     false_alarm: float = option(
         0.001, 'a calibration is applied when radios without bias would give one as large with '
         'less than this probability', lower=1e-12, upper=0.5)
-    information_gain: float = option(
-        4.0, 'a combination of biases is observable when data alone determine its variance so '
-        'many times better than the prior (4 = half the standard deviation)', lower=0.1, upper=1e6)
     bias_floor_m: float = option(
         0.02, 'biases that are all smaller are not applied (four ticks of a UWB radio)', unit='m',
         lower=0.0, upper=10.0)

@@ -31,8 +31,6 @@ _PRIOR_M = 1.0
 """Prior standard deviation of an antenna's place, per axis: the size of a robot."""
 _PRIOR_S = 1.0
 """That of lateness; larger offsets are named by the front-end."""
-_INFORMATION_GAIN = 4.0
-"""A combination counts as determined from this many times the information of its prior."""
 _USEFUL_M = 0.1
 """A place whose standard deviation is above this says no more than a look at the robot."""
 _USEFUL_S = 0.1
@@ -193,7 +191,7 @@ def antennas_and_clocks(found: SelfCalibration) -> AntennasAndClocks:
     later = posterior(
         scores.information / share, scores.score / share,
         np.concatenate([parameters.values, np.zeros(count), parameters.odometry]),
-        block_diag(found.found.prior, np.diag(prior)), _INFORMATION_GAIN, found.odometry_prior)
+        block_diag(found.found.prior, np.diag(prior)), found.odometry_prior)
     own = slice(size, size + count)
     changing = np.maximum(np.sum(lateness != 0.0, axis=0), 1)
     return AntennasAndClocks(

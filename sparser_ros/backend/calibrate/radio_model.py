@@ -30,6 +30,9 @@ from ..integrity.radio_errors import SHORTEST_M
 
 _KNOWN = 1e-6
 """Prior standard deviation of what is configured as known, m or 1."""
+INFORMATION_GAIN = 4.0
+"""A combination counts as determined from this many times the information of its prior: half of
+its standard deviation."""
 _PROBES = 12
 """Random signs for the leverages of ranges (Hutchinson); the error of a sum over n ranges is of
 relative size 1 / sqrt(12 n)."""
@@ -175,8 +178,7 @@ class Posterior:
 
 
 def posterior(
-    information: Array, gradient: Array, at: Array, prior: Array, information_gain: float,
-    others_prior: Array,
+    information: Array, gradient: Array, at: Array, prior: Array, others_prior: Array,
 ) -> Posterior:
     """Posterior from the linear model at the present values `at`.
 
@@ -184,7 +186,7 @@ def posterior(
     of the information on the rest holds whatever their values. With prior = L L^T and
     theta = L z, L^T information L has eigenvalues lambda: the data determine the variance of a
     direction lambda times better than the prior, and its mean is lambda / (1 + lambda) of the
-    least-squares value. Directions with a lambda of at least `information_gain` count as
+    least-squares value. Directions with a lambda of at least `INFORMATION_GAIN` count as
     determined.
     """
     size = len(prior)
@@ -192,7 +194,7 @@ def posterior(
     L = np.linalg.cholesky(prior)
     strength, direction = np.linalg.eigh(L.T @ rest @ L)
     strength = np.maximum(strength, 0.0)
-    seen = strength >= information_gain
+    seen = strength >= INFORMATION_GAIN
     projected = direction.T @ (L.T @ right)
     basis = L @ direction
     values = basis @ (projected / (1 + strength))

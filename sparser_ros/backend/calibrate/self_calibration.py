@@ -24,7 +24,6 @@ from ...graph import Estimate, Graph, PointPriors, range_residuals
 from ...graph.precision import chi_square_kappa
 from ...graph.range_ends import RangeEnds, range_ends
 from ...solver.solve import solve
-from ..integrity.linear_model import Scores
 from .odometry_noise import OdometryNoise, as_claimed, odometry_noise, variance_components
 from .radio_model import (
     Posterior,
@@ -302,7 +301,11 @@ class Iterations:
         inflation = variance_inflation(
             state.corrected, ends, residual, state.weights.get('ranges', np.ones(len(residual))))
         clear = None if state.paths is None else state.paths.clear >= _CLEAR
-        found = self._posterior(model.scores(columns), state.parameters, inflation)
+        # What the data say less than their weights claim divides their information.
+        scores, share = model.scores(columns), inflation[0] * inflation[1]
+        found = posterior(
+            scores.information / share, scores.score / share, state.parameters.joint, self.prior,
+            self.odometry_prior)
         noise = range_noise(ends, graph.ranges, residual, leverage, state.noise, clear)
         # Before the paths are told, biases and wrong sigmas of ranges push the odometry.
         odometry = state.odometry
@@ -312,15 +315,6 @@ class Iterations:
                 variance_components(model, state.corrected, free), odometry, inflation[1])
         step = np.concatenate([found.values, found.others]) - state.parameters.joint
         return Update(found, step, noise, odometry, inflation)
-
-    def _posterior(
-        self, scores: Scores, parameters: RadioParameters, inflation: tuple[float, float]
-    ) -> Posterior:
-        """What the data say less than their weights claim divides their information."""
-        share = inflation[0] * inflation[1]
-        return posterior(
-            scores.information / share, scores.score / share, parameters.joint, self.prior,
-            self.config.information_gain, self.odometry_prior)
 
     def moved(self, state: CalibrationState, update: Update) -> CalibrationState:
         """The state after the step of an update."""

@@ -74,12 +74,12 @@ def test_at_one_distance_a_bias_is_as_uncertain_as_the_odometrys_scale_times_it(
     column = np.array([1.0, -distance])
     information = n * np.outer(column, column)
     found = posterior(
-        information, np.zeros(2), np.array([0.3, 0.0]), np.array([[100.0]]), 4.0,
+        information, np.zeros(2), np.array([0.3, 0.0]), np.array([[100.0]]),
         np.array([[sigma**2]]))
     assert np.sqrt(found.covariance[0, 0]) == pytest.approx(sigma * distance, rel=1e-3)
     assert found.values[0] == pytest.approx(0.3, rel=2e-3)
     small = posterior(
-        information, np.zeros(2), np.array([0.3, 0.0]), np.array([[0.01]]), 4.0,
+        information, np.zeros(2), np.array([0.3, 0.0]), np.array([[0.01]]),
         np.array([[sigma**2]]))
     assert small.directions == 0
     assert small.determined == pytest.approx([0.0])
