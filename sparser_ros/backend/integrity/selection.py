@@ -35,14 +35,30 @@ def scores_of(model: LinearModel, hypotheses: Sequence[Hypothesis]) -> Scores:
 
 def gains_alone(scores: Scores, hypotheses: Sequence[Hypothesis]) -> Array:
     """(h,): chi-square that each fault explains beside no other; 0 where it is not determined."""
-    gains, begin = np.zeros(len(hypotheses)), 0
-    for k, fault in enumerate(hypotheses):
-        own = np.arange(begin, begin + fault.columns.shape[1])
-        begin += len(own)
-        A, s = scores.information[np.ix_(own, own)], scores.score[own]
-        if len(own) and np.linalg.eigvalsh(A)[0] > DETERMINED * scores.bare[own].min():
-            gains[k] = s @ np.linalg.solve(A, s)
-    return gains
+    none = np.zeros(0, dtype=np.int64)
+    return np.array([_best(scores, own, none)[1] for own in _parts(hypotheses)])
+
+
+def _parts(hypotheses: Sequence[Hypothesis]) -> list[Index]:
+    """Parameters of each hypothesis."""
+    ends = np.cumsum([one.columns.shape[1] for one in hypotheses])
+    return [np.arange(e - h.columns.shape[1], e) for e, h in zip(ends, hypotheses, strict=True)]
+
+
+def _best(scores: Scores, own: Index, held: Index) -> tuple[Array, float]:
+    """The best parameters, those held being free as well, and the chi-square that they explain.
+
+    None, and 0, where they are not determined.
+    """
+    A, s = scores.information[np.ix_(own, own)], scores.score[own]
+    if len(held):
+        cross, S = scores.information[np.ix_(own, held)], scores.information[np.ix_(held, held)]
+        A = A - cross @ np.linalg.solve(S, cross.T)
+        s = s - cross @ np.linalg.solve(S, scores.score[held])
+    if not len(own) or np.linalg.eigvalsh(A)[0] <= DETERMINED * scores.bare[own].min():
+        return np.zeros(0), 0.0
+    theta = -np.asarray(np.linalg.solve(A, s), dtype=float)
+    return theta, float(-theta @ s)
 
 
 def selected(
@@ -54,55 +70,31 @@ def selected(
     `scores` are those of `scores_of`; `false_alarm` is the probability that one hypothesis of a
     faultless source passes. `unlikely` are numbers of hypotheses that are not to be taken.
     """
-    if not hypotheses:
-        return []
-    ends = np.cumsum([one.columns.shape[1] for one in hypotheses])
-    parts = [np.arange(e - h.columns.shape[1], e) for e, h in zip(ends, hypotheses, strict=True)]
-    information, score, bare = scores.information, scores.score, scores.bare
+    parts = _parts(hypotheses)
     chosen: list[int] = []
     gains: list[float] = []
+    held = np.zeros(0, dtype=np.int64)
     while len(chosen) < _MOST:
-        best, gain = _next(
-            information, score, bare, parts, hypotheses, chosen, unlikely, false_alarm)
+        best, most = -1, 0.0
+        for k, (own, one) in enumerate(zip(parts, hypotheses, strict=True)):
+            if k in chosen or k in unlikely:
+                continue
+            theta, gain = _best(scores, own, held)
+            if gain <= most or (len(theta) == 1 and not one.least < theta[0] < one.most):
+                continue
+            size = float(np.linalg.norm(theta))
+            # Of the interval null hypothesis only the part beyond the floor counts.
+            beyond = gain * (max(size - one.floor, 0.0) / max(size, 1e-300)) ** 2
+            if beyond > chdtri(len(own), false_alarm / one.tests):
+                best, most = k, gain
         if best < 0:
             break
         chosen.append(best)
-        gains.append(gain)
+        gains.append(most)
+        held = np.concatenate([held, parts[best]])
     if not chosen:
         return []
-    held = np.concatenate([parts[k] for k in chosen])
-    theta = -np.linalg.solve(information[np.ix_(held, held)], score[held])
+    estimated = -np.linalg.solve(scores.information[np.ix_(held, held)], scores.score[held])
     sizes = np.cumsum([len(parts[k]) for k in chosen])[:-1]
     return [(hypotheses[k], part, gain) for k, part, gain in zip(
-        chosen, np.split(theta, sizes), gains, strict=True)]
-
-
-def _next(
-    information: Array, score: Array, bare: Array, parts: Sequence[Index],
-    hypotheses: Sequence[Hypothesis], chosen: Sequence[int], unlikely: Collection[int],
-    false_alarm: float,
-) -> tuple[int, float]:
-    """The significant fault that explains most beside the chosen ones; -1 = none."""
-    held = np.concatenate([parts[k] for k in chosen]) if chosen else np.zeros(0, dtype=np.int64)
-    S = information[np.ix_(held, held)]
-    best, most = -1, 0.0
-    for k, (own, one) in enumerate(zip(parts, hypotheses, strict=True)):
-        if k in chosen or k in unlikely:
-            continue
-        cross = information[np.ix_(own, held)]
-        A, s = information[np.ix_(own, own)], score[own]
-        if len(held):
-            A = A - cross @ np.linalg.solve(S, cross.T)
-            s = s - cross @ np.linalg.solve(S, score[held])
-        if np.linalg.eigvalsh(A)[0] <= DETERMINED * bare[own].min():
-            continue
-        theta = -np.linalg.solve(A, s)
-        if len(theta) == 1 and not one.least < theta[0] < one.most:
-            continue
-        gain = float(-theta @ s)
-        size = float(np.linalg.norm(theta))
-        # Of the interval null hypothesis only the part beyond the floor counts.
-        beyond = gain * (max(size - one.floor, 0.0) / max(size, 1e-300)) ** 2
-        if beyond > chdtri(len(own), false_alarm / one.tests) and gain > most:
-            best, most = k, gain
-    return best, most
+        chosen, np.split(estimated, sizes), gains, strict=True)]
