@@ -47,60 +47,45 @@ def sharpened(
     if spectrum is None or spectrum[0][0] >= 0:
         return certificate
     S = certifier.matrix(y, certifier.schur(y))
-    ascent = DualAscent(certifier, S, spectrum, certificate.gap, wanted)
-    while ascent.round():
-        pass
-    return replace(certificate, gap=ascent.gap)
+    return replace(
+        certificate, gap=ascended_gap(certifier, S, spectrum, certificate.gap, wanted))
 
 
-class DualAscent:
-    """Rounds of better multipliers at one point; `gap` is what is proved so far."""
+def ascended_gap(
+    certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
+    wanted: float, spent: float = 0.0,
+) -> float:
+    """The gap that rounds of better multipliers prove, `gap` at most; `wanted` will do.
 
-    def __init__(
-        self, certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
-        wanted: float, spent: float = 0.0,
-    ) -> None:
-        """`spectrum`: the least eigenvalues of S, the first negative, and their eigenvectors.
-
-        `wanted` is a gap that will do; `spent` is the cost of the point less the trace of Q - S.
-        """
-        self._spent = spent
-        self.gap = gap
-        self._certifier, self._S, self._wanted = certifier, S, wanted
-        self._best = Multipliers.zero(certifier.manifold)
-        """D, which is zero on the homogenising rows; what it costs is its trace."""
-        self._values, self._vectors = spectrum
-        least = -float(self._values[0])
-        self._length, self._shift = 3 * least, SHIFT * least
-        self._longer, self._rounds = 10.0, 0
-
-    def round(self) -> bool:
-        """One step and its proof; False where that was the last one."""
-        certifier, wanted = self._certifier, self._wanted
-        if self._rounds >= MOST_ROUNDS:
-            return False
-        self._rounds += 1
-        trial = self._best.plus(
-            bundle_step(certifier.manifold, self._vectors, self._values, self._length))
+    `spectrum`: the least eigenvalues of S, the first negative, and their eigenvectors. `spent` is
+    the cost of the point less the trace of Q - S.
+    """
+    values, vectors = spectrum
+    least = -float(values[0])
+    length, longer = 3 * least, 10.0
+    # D, which is zero on the homogenising rows; what it costs is its trace.
+    best = Multipliers.zero(certifier.manifold)
+    for _ in range(MOST_ROUNDS):
+        trial = best.plus(bundle_step(certifier.manifold, vectors, values, length))
         more = trial.matrix()
-        more.resize(self._S.shape)
-        matrix = (self._S + more).tocsc()
-        trace = self._spent + trial.trace
+        more.resize(S.shape)
+        matrix = (S + more).tocsc()
+        trace = spent + trial.trace
         spare = (wanted - trace) / certifier.rows
         if spare > 0 and certifier.factor(matrix, spare) is not None:
-            self.gap, self._best = wanted, trial
-            return False
-        values, vectors = certifier.least(matrix, self._shift, DUAL_VECTORS)
-        proven = certifier.proven_gap(matrix, trace, float(values[0]))
-        if not proven < self.gap:
+            return wanted
+        there = certifier.least(matrix, SHIFT * least, DUAL_VECTORS)
+        proven = certifier.proven_gap(matrix, trace, float(there[0][0]))
+        if not proven < gap:
             # The step was too long for the eigenvectors to tell what happens.
-            self._length, self._longer = self._length / 10, 1.0
-            return True
-        gained, self.gap, self._best = self.gap - proven, proven, trial
-        self._values, self._vectors = values, vectors
-        self._length *= self._longer
-        return (self.gap <= FAR * wanted
-                and gained >= ROUND_GAIN_SHARE * self.gap)
+            length, longer = length / 10, 1.0
+            continue
+        gained, gap, best = gap - proven, proven, trial
+        values, vectors = there
+        length *= longer
+        if gap > FAR * wanted or gained < ROUND_GAIN_SHARE * gap:
+            break
+    return gap
 
 
 def bundle_step(manifold: Manifold, vectors: Array, values: Array, length: float) -> Multipliers:

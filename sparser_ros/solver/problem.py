@@ -3,7 +3,7 @@
 Every residual is linear, r = A_c X_c + A_f X_f, one row of X per row of A (the paper's table I).
 Columns of A_c are the rotation rows R_i^T, the bearing rows u_k and the homogenising rows; columns
 of A_f are points (poses' translations, landmarks). A measurement type says which residuals it has
-(graph/measurements/); the entries of the two residuals that there are stand here.
+(graph/measurements.py); the entries of the two residuals that there are stand here.
 
 A_f = C R, with a basis C of its column space by choice of columns (section 5.1). Where every row
 holds one free variable or the difference of two, A_f is the incidence matrix of a graph and its

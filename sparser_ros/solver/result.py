@@ -55,7 +55,7 @@ class SolveStats:
     iterations: int = 0
     cg_steps: int = 0
     cg_stops: dict[str, int] = field(default_factory=dict)
-    """How often CG stopped for which reason (`optimize.truncated_cg.CGStop`)."""
+    """How often CG stopped for which reason (`trust_region.CGStop`)."""
     seconds: dict[str, float] = field(default_factory=dict)
     """setup, solve, refine, certify (whatever was run)."""
     cost_relaxed: float | None = None

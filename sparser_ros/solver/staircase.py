@@ -21,7 +21,7 @@ from .certificate import (
     Certifier,
     Multipliers,
 )
-from .dual_ascent import FAR, ROUND_GAIN_SHARE, DualAscent, sharpened
+from .dual_ascent import FAR, ROUND_GAIN_SHARE, ascended_gap, sharpened
 from .manifold import Manifold, reduce_rank
 from .newton_descent import ESCAPE_BEGUN, SHIFT_GROWTH, NewtonDescent
 from .plan import Plan
@@ -270,10 +270,7 @@ class _Staircase:
         least = float(values[0])
         gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
         if wanted < gap <= SADDLE_GAP * abs(certificate.cost) and least < 0:
-            ascent = DualAscent(certifier, S, spectrum, gap, wanted, spent)
-            while ascent.round():
-                pass
-            gap = ascent.gap
+            gap = ascended_gap(certifier, S, spectrum, gap, wanted, spent)
         down = certifier.escapes(y, values, vectors, certificate.tolerance)
         return replace(
             certificate, gap=max(gap, 1.000001 * certificate.tolerance), lambda_min=least,
