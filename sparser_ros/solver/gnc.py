@@ -53,9 +53,8 @@ FIXES = ('pose_priors', 'point_priors')
 class InlierPreconditioner:
     """A RegularisedQ of the inliers, refactorised when they change or CG slows down.
 
-    False closures join poses at random, which fills the Cholesky factor (sphere2500 with 20 % of
-    them: 2.4 million entries instead of 0.8, seven times the time) although their weights are
-    nearly zero. Only their diagonal enters the matrix; truncated CG corrects for the rest.
+    False closures join poses at random, which fills the factor, although their weights are nearly
+    zero. Only their diagonal enters the matrix; truncated CG corrects for the rest.
     """
 
     portable = True

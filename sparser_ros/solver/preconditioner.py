@@ -90,17 +90,11 @@ class RegularisedQ:
     """(Q + shift on X_c)^-1 restricted to X_c: the inverse of the regularised Schur complement.
 
     The shift stands in for the part of the Hessian that Q lacks: the multipliers Lambda, and the
-    unit norm of each bearing (in Q alone a bearing follows its antennas at no cost). Measured
-    from random starts at rank 5:
-
-    - pose graphs: a small share of diag(Q) (parking-garage: 200 CG steps; 330 with a multiple of
-      the identity). Their weights differ by orders of magnitude and Lambda is small.
-    - graphs with ranges: a multiple of the identity that bounds the condition number (outfinite:
-      1 200 CG steps; 11 000 with a share of the diagonal), since Lambda, not Q, determines poses
-      of low weight; and a share of each bearing's own weight (plaza2: 1 200 CG steps, tiers:
-      2 100; 8 100 and 6 200 without).
-
-    A shift ten times larger or smaller takes up to three times the CG steps.
+    unit norm of each bearing (in Q alone a bearing follows its antennas at no cost). Pose graphs,
+    whose weights differ by orders of magnitude and whose Lambda is small, take a small share of
+    diag(Q). With ranges, where Lambda determines poses of low weight, it is a multiple of the
+    identity that bounds the condition number, and a share of each bearing's own weight. A shift ten
+    times larger or smaller takes up to three times the CG steps (docs/method.md, section 3).
     """
 
     portable = True
@@ -416,11 +410,9 @@ class ShiftedHessian(NewtonPreconditioner):
 class GaussNewtonPreconditioner(NewtonPreconditioner):
     """(T^T Q T)^-1 of a graph without ranges: the Gauss-Newton part of the Hessian, kept.
 
-    Q + shift acts on all d x d matrices, not on rotations alone: stretch and shear make it softer
-    than the Hessian. That costs a few CG steps on most pose graphs, and dozens where closures with
-    precise translations overdetermine poses (parking-garage). T^T Q T excludes stretch and shear;
-    the rest of the Hessian is of the size of the residuals, which are small in pose graphs. Its
-    blocks are larger (6 x 6 instead of 4 x 4 in space): it pays where factors are thin.
+    Q + shift acts on all d x d matrices: stretch and shear make it softer than the Hessian. T^T Q T
+    excludes them; the rest of the Hessian is of the size of the residuals, which are small in pose
+    graphs. Its blocks are larger (6 x 6 instead of 4 x 4 in space): it pays where factors are thin.
 
     In coordinates of the poses' own frames T^T Q T depends on relative poses alone, which hardly
     change after the first steps. Only the tangent basis T follows the point. Where CG takes more

@@ -243,9 +243,8 @@ def refine(
     """Trust region at the rank of y, with the preconditioner of the plan.
 
     Ranges are stiff along one direction that the columns of Y share, so only the coupled Hessian
-    sees them: its factor pays (tiers: 3 steps instead of thousands of CG steps). Without ranges Q
-    itself is near the Hessian, and its factor is far sparser. `newton` = False uses the factor of
-    Q all the same.
+    sees them. Without ranges Q itself is near the Hessian, and its factor is far sparser.
+    `newton` = False uses the factor of Q all the same.
     """
     begin = time.perf_counter()
     rule = context.rule(REFINEMENT)
@@ -281,8 +280,7 @@ def refine_from_start(context: SolveContext, plan: Plan, y: Array) -> TrustRegio
     """Refinement without a relaxation.
 
     With a frozen preconditioner it ends in neighbouring minima more often than with rotations
-    that may stretch (MIT with 0.1 rad more noise: one of eight). Where the start was that poor,
-    another refinement is made and the better one kept.
+    that may stretch. Where the start was that poor, the better of both is kept.
     """
     refined = refine(context, plan, y)
     if context.frozen is None or refined.trace[0][1] <= POOR_START * refined.cost:

@@ -155,9 +155,8 @@ def _from_random_starts(context: SolveContext, plan: Plan, y: Array, seed: int) 
 def _round_early(context: SolveContext, plan: Plan, y: Array) -> list[Trajectory]:
     """One start, rounded early and, if that is far from a minimum, again from a better point.
 
-    Far from its minimum, one rounding of several robots in three (outfinite) ends in a
-    neighbouring one; after a relaxation ten times as exact, one in sixteen. The trust radius of
-    the first relaxation saves half of the CG steps of the second and more.
+    Far from its minimum a rounding of several robots often ends in a neighbouring one, seldom after
+    a relaxation ten times as exact. The trust radius of the first saves half of the second.
     """
     relaxed = relax(context, y, EARLY_ROUNDING)
     first = _rounded(context, plan, relaxed)
