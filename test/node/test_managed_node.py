@@ -14,6 +14,7 @@ pytest.importorskip('lifecycle_msgs', reason='needs lifecycle_msgs')
 
 from lifecycle_msgs.srv import ChangeState, GetState
 from node_world import PATIENCE_S, START_S, Scene, World
+from waiting import alive
 
 from sparser_ros.demo.processes import Child, isolated_environment
 from sparser_ros.node.node import ManagedSparserNode
@@ -47,14 +48,6 @@ class ManagedWorld(World):
 def map_to_odom(world):
     """The newest transform of each robot."""
     return {frame: one for _, frame, one in world.transforms()}
-
-
-def alive(pid):
-    """Whether a process runs, and is no zombie."""
-    try:
-        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] != 'Z'
-    except OSError:
-        return False
 
 
 def test_the_map_outlasts_a_pause_and_the_journal_a_cleanup(tmp_path):

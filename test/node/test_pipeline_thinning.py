@@ -2,18 +2,17 @@
 
 import os
 import signal
-import time
 
 import numpy as np
 import pytest
 from journal_world import no_objects, simulated
+from waiting import until
 
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import SparserConfig
 from sparser_ros.node.picture import map_to_odom, trajectory
 from sparser_ros.node.pipeline import Pipeline
 
-PATIENCE_S = 300
 MOST = 60
 VALUES = {'keyframes': {'max_count': MOST, 'distance_m': 0.3}, 'odometry': {'history_s': 2.0}}
 
@@ -21,15 +20,6 @@ VALUES = {'keyframes': {'max_count': MOST, 'distance_m': 0.3}, 'odometry': {'his
 @pytest.fixture(scope='module')
 def recording(tmp_path_factory):
     return simulated(tmp_path_factory.mktemp('bag') / 'bag', minutes=0.7)
-
-
-def until(condition, what):
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.005)
-    raise AssertionError(f'waited {PATIENCE_S} s for {what}')
 
 
 def solved(pipeline):

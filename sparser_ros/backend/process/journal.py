@@ -44,7 +44,7 @@ class Part:
     session: int = -1
     """>= 0: begin a new file of this session with it."""
     checkpoint: bool = False
-    """Whether a state follows in that file, so that older files are not needed any more."""
+    """Whether it is a state: files before the one that it follows in are not needed any more."""
 
     @property
     def size(self) -> int:
@@ -65,6 +65,8 @@ class Writer(threading.Thread):
         self._waiting: deque[Part] = deque()
         self._session = -1
         self._file: BinaryIO | None = None
+        self._begun = Path()
+        """The newest file that begins a session, or with a state."""
         self._synced_s = 0.0
         self._fresh = False
         """No record is in the file yet."""
@@ -124,7 +126,8 @@ class Writer(threading.Thread):
                 self._close()
                 self._session = part.session
                 self._open()
-                self.files.tidy(part.session, Path(self.path), part.checkpoint)
+                self._begun = Path(self.path)
+                self.files.limit(part.session)
             batch.append(part)
         self._flush(batch)
 
@@ -150,6 +153,8 @@ class Writer(threading.Thread):
         for _ in batch:
             self._waiting.popleft()
         self.durable, self._fresh = batch[-1].number, False
+        if any(part.checkpoint for part in batch):
+            self.files.tidy(self._session, self._begun)
 
     def _forget(self) -> None:
         """While the disk refuses: keep what memory bears."""
@@ -178,8 +183,8 @@ class Files:
     def __init__(self, directory: Path, max_mb: float) -> None:
         self.directory = directory.expanduser().absolute()
         self._max_mb = max_mb
-        self._checkpoints: list[Path] = []
-        """Files of the present session that begin with a state."""
+        self._checkpoint: Path | None = None
+        """The newest file that begins with a state."""
         self._lock: BinaryIO | None = None
 
     def open(self) -> None:
@@ -257,17 +262,17 @@ class Files:
                 raise
         self._sync_folder()
 
-    def tidy(self, session: int, newest: Path, checkpoint: bool) -> None:
-        """Delete messages that two states follow, then whole old sessions beyond the limit.
-
-        `newest` is the file just begun; `checkpoint`: it begins with a state.
-        """
-        self._checkpoints = [*self._checkpoints[-1:], newest] if checkpoint else []
-        sessions = self.sessions()
-        if len(self._checkpoints) > 1:
-            for path in sessions[session]['journal']:
-                if path < self._checkpoints[0]:
+    def tidy(self, session: int, newest: Path) -> None:
+        """Delete messages that two states follow; the file `newest` begins with the second."""
+        before, self._checkpoint = self._checkpoint, newest
+        if before is not None and before.name[:15] == newest.name[:15]:
+            for path in self.sessions()[session]['journal']:
+                if path < before:
                     _delete(path)
+
+    def limit(self, session: int) -> None:
+        """Delete whole old sessions while all together are too large."""
+        sessions = self.sessions()
         paths = {s: [p for kind in parts.values() for p in kind] for s, parts in sessions.items()}
         sizes = {s: sum(p.stat().st_size for p in of if p.exists()) for s, of in paths.items()}
         for old in sorted(sizes):

@@ -216,16 +216,16 @@ class Recording:
 
     # -- records
 
-    def _open(self, checkpoint: bool = False) -> None:
+    def _open(self) -> None:
         """Begin a new file."""
         self._bytes = 0
         # Twice: without its configuration a session could not be read.
         self._write(records.BEGIN, json.dumps(self._begin).encode(), copies=2,
-                    session=self._session, checkpoint=checkpoint)
+                    session=self._session)
 
     def _open_with_state(self, frontend: Frontend, increments: Sequence[Increment]) -> None:
         assert self._writer is not None
-        self._open(checkpoint=True)
+        self._open()
         before = -1
         for begin in range(0, len(increments), MERGED):
             chunk = list(increments[begin:begin + MERGED])
@@ -235,7 +235,7 @@ class Recording:
             before = chunk[-1].sequence
         self._write(records.STATE, records.pack_state(
             state.pack(frontend, self.inputs), version=state.fingerprint(), sequence=before,
-            topics=dict(self._topics)))
+            topics=dict(self._topics)), checkpoint=True)
 
     def _write_messages(self, take: int) -> int:
         pending, self._pending = self._pending, []

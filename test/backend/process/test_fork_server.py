@@ -4,16 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 from backend_world import World, config
+from waiting import alive, parent_of, until
 
 from sparser_ros.backend.process.link import solver_context
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend_config import WatchdogConfig
 
-PATIENCE_S = 300
 PRELOADED = """
 import sys, threading
 import sparser_ros.backend.process.preloaded
@@ -26,26 +24,6 @@ warm_up(2, LiveSolverConfig())
 warm_up_comparison(2)
 print('IMPORTED', sorted(set(sys.modules) - before))
 """
-
-
-def until(condition, what):
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, f'waited {PATIENCE_S} s for {what}'
-        time.sleep(0.01)
-
-
-def stat(pid):
-    """State and parent of a process."""
-    return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[:2]
-
-
-def parent_of(pid):
-    return int(stat(pid)[1])
-
-
-def alive(pid):
-    return Path(f'/proc/{pid}').exists() and stat(pid)[0] != 'Z'
 
 
 def pids(worker):

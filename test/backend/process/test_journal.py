@@ -8,8 +8,9 @@ import time
 
 import pytest
 from journal_world import Run, kept, simulated
+from waiting import until
 
-from sparser_ros.backend.process import journal_records
+from sparser_ros.backend.process import journal, journal_records
 from sparser_ros.backend.process.journal import Files
 from sparser_ros.backend.process.journal_records import MESSAGES, scan
 from sparser_ros.config import SparserError
@@ -175,6 +176,53 @@ def test_a_full_disk_stops_nothing_and_what_was_written_stays(tmp_path, recordin
     assert done.returncode == 0 and 'cannot be written: [Errno 27]' in done.stderr, done.stderr
     session = kept(tmp_path / 'journal')
     assert messages_in(session.records) == recording[1][:700] and not session.losses
+
+
+class Full:
+    """A file on a disk that is full."""
+
+    def __init__(self, path):
+        self._file = path.open('wb')
+
+    def write(self, data):
+        self._file.write(bytes(data[:50]))
+        self._file.flush()
+        raise OSError('full')
+
+    def fileno(self):
+        return self._file.fileno()
+
+    def close(self):
+        self._file.close()
+
+
+def test_a_state_that_cannot_be_written_leaves_the_ones_before(tmp_path, recording, monkeypatch):
+    """It is tried again and again: none of the tries may count as a state."""
+    parameters, messages = recording
+    run = Run(parameters, tmp_path / 'journal')
+    for begin in (0, 200):
+        number = run.play(messages[begin:begin + 200], begin).take(full=True)
+    until(lambda: run.recording.safe(number + 1) and len(
+        list((tmp_path / 'journal').glob('*.journal'))) == 2, 'two states')
+    create, tries = Files.create, []
+
+    def full(files, session):
+        path, file = create(files, session)
+        file.close()
+        tries.append(path)
+        return path, Full(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, 'create', full)
+        patch.setattr(journal, 'RETRY_S', 0.01)
+        run.play(messages[400:500], 400).take(full=True)
+        until(lambda: len(tries) > 3, 'some tries')
+        shutil.copytree(tmp_path / 'journal', tmp_path / 'copy', ignore=lambda *_: ['gone'])
+    found = kept(tmp_path / 'copy')
+    assert found.state is not None and found.messages == 500 and not found.losses[1:]
+    until(lambda: not run.recording.findings, 'the disk')
+    run.close()
+    assert kept(tmp_path / 'journal').messages == 500
 
 
 def test_a_full_disk_is_not_littered_with_empty_files(tmp_path):

@@ -12,24 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from backend_world import World, config
+from waiting import PATIENCE_S, alive, until
 
 from sparser_ros.backend.process import solver_process
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend_config import AuditConfig, WatchdogConfig
 
-PATIENCE_S = 300
 QUIET = AuditConfig(period_s=0.0)
 """Audits when the graph has grown, or when asked for."""
-
-
-def until(condition, what, seconds=PATIENCE_S):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f'waited {seconds} s for {what}')
 
 
 def solution_of(worker, sequence):
@@ -48,14 +38,6 @@ def audited_by(worker, sequence):
         return solution if found else None
 
     return until(newest, f'an audit of increment {sequence}')
-
-
-def alive(pid):
-    try:
-        state = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != 'Z'
 
 
 @pytest.fixture

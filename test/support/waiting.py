@@ -1,0 +1,35 @@
+"""Patience with other processes, on a machine where six more are busy."""
+
+import time
+from pathlib import Path
+
+PATIENCE_S = 300
+
+
+def until(condition, what):
+    """The first true value of a function; AssertionError says what was waited for in vain."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f'waited {PATIENCE_S} s for {what}')
+
+
+def _stat(pid):
+    """State and parent of a process; a zombie where there is none."""
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[:2]
+    except OSError:
+        return 'Z', '0'
+
+
+def alive(pid):
+    """Whether a process runs, and is no zombie."""
+    return _stat(pid)[0] != 'Z'
+
+
+def parent_of(pid):
+    """Its number."""
+    return int(_stat(pid)[1])
