@@ -3,7 +3,7 @@
 By the information of the data (Cramér-Rao bound: covariances of no estimator are smaller) at a
 solved map, with the noise that its residuals show. A robot counts as placed where the node would
 locate it if there were no faults and no other places: the risk of an error above the alert limit is
-accepted, beside the datum. The same with
+accepted, beside the datum and as seen from the path of the reference robot. The same with
 measurements that the recording lacks says what would help most.
 """
 

@@ -23,6 +23,7 @@ Positions are relative to the datum of scene.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -136,10 +137,50 @@ def without_the_doubtful(
 ) -> tuple[Scene, tuple[Finding, ...]]:
     """The scene without the robots at risk, which are withdrawn with the likeliest cause in words.
 
-    The least sure one goes first: then it is no longer in the datum of the rest. The findings tell
-    of robots that are placed at a risk which is accepted and not small.
+    The findings tell of robots that are placed at a risk which is accepted and not small.
+
+    A robot must be within the limit beside the datum and, where no position is known, as seen from
+    the path of one robot, the reference, by which people who compare paths lay the map on the
+    world. That is the robot beside which most are located: two that know each other well are,
+    although the gauge robot, far off, is not beside them yet. The gauge robot is the reference
+    where it serves as well.
+    """
+    best = _beside(scene, hidden, config)
+    if scene.anchored:
+        return best
+
+    def located(found: tuple[Scene, tuple[Finding, ...]]) -> int:
+        return sum(state.location is Location.LOCATED for state in found[0].robots)
+
+    placed = [state.robot for state in scene.robots if state.location.placed]
+    for name in placed:
+        if located(best) == len(placed):
+            break
+        if name != scene.gauge and name in scene.owners:
+            found = _beside(replace(scene, reference=name), hidden, config)
+            best = max(best, found, key=located)
+    return best
+
+
+def _beside(
+    scene: Scene, hidden: HiddenFaults | None, config: BackendConfig
+) -> tuple[Scene, tuple[Finding, ...]]:
+    """`without_the_doubtful` with the reference of the scene.
+
+    Who is at risk as seen from its path goes at once: in the datum of the others a robot far off
+    would make all of them look uncertain. Of the others the least sure one goes first: then it is
+    no longer in the datum of the rest.
     """
     limit = config.observability.integrity_risk
+    path = scene.keyframes(scene.gauge)
+    along: dict[str, _Risk] = {}
+    for state in scene.robots:
+        view = view_of(state.robot, scene, hidden, path) if len(path) and (
+            state.robot != scene.gauge and state.location.placed) else None
+        if view is not None:
+            along[state.robot] = _risk(view, hidden, config)
+    scene = _without(scene, {
+        robot: risk.reason for robot, risk in along.items() if risk.probability > limit})
     while True:
         views = {state.robot: view for state in scene.robots if state.location.placed
                  and (view := view_of(state.robot, scene, hidden)) is not None}
@@ -148,15 +189,47 @@ def without_the_doubtful(
         if not texts:
             break
         worst = max(texts, key=lambda robot: float(np.trace(views[robot].noise)))
-        scene = replace(scene, robots=tuple(
-            replace(state, location=Location.UNLOCATED, missing=texts[worst])
-            if state.robot == worst else state for state in scene.robots))
-    return scene, tuple(
+        scene = _without(scene, {worst: texts[worst]})
+    robots = tuple(
+        replace(state, location=Location.POSITION_ONLY, missing=text)
+        if state.location is Location.LOCATED and state.robot in views
+        and (text := _gauge_lost(state.robot, scene, config)) else state
+        for state in scene.robots)
+    risks = {robot: max(risk, along.get(robot, risk), key=lambda seen: seen.probability)
+             for robot, risk in risks.items()}
+    return replace(scene, robots=robots), tuple(
         Finding('position_risk', robot, (
             f'the position of {robot} is off by more than {config.observability.alert_limit_m:g} m '
             f'with a probability of {100 * risk.probability:.0f} %: {risk.reason}'),
             risk.probability)
         for robot, risk in risks.items() if risk.probability > CAUTION * limit)
+
+
+def _without(scene: Scene, texts: Mapping[str, str]) -> Scene:
+    """The scene with robots withdrawn, by what is missing."""
+    return replace(scene, robots=tuple(
+        replace(state, location=Location.UNLOCATED, missing=texts[state.robot])
+        if state.robot in texts else state for state in scene.robots))
+
+
+def _gauge_lost(robot: str, scene: Scene, config: BackendConfig) -> str:
+    """Why the heading of a robot is too uncertain for the size of a map without beacons, or ''.
+
+    Seen from its path the gauge robot must be within the alert limit as well.
+    """
+    if scene.anchored or not scene.owners or robot == scene.gauge:
+        return ''
+    accepted = config.observability
+    view = view_of(scene.gauge, scene, None, scene.keyframes(robot))
+    if view is None:
+        return ''
+    risk = beyond(
+        np.zeros((1, len(view.noise))), view.noise[None], accepted.alert_limit_m)[0]
+    if risk <= accepted.integrity_risk:
+        return ''
+    sigma = math.sqrt(float(np.linalg.eigvalsh(view.noise)[-1]))
+    return (f'heading too uncertain for the size of the map: seen from it, {scene.gauge} is '
+            f'uncertain by {sigma:.1f} m; ranges from places further apart are missing')
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Newest poses of robots as seen from the datum of the map (observability/datum.py).
 
 States, covariances and protection levels of a robot are relative to the located beacons and the
-other located robots. Where these leave a rotation open, they are relative to the path of one robot;
-where positions are known, to these.
+other located robots. Where these leave a rotation open, they are relative to the path of one robot,
+the reference; where positions are known, to these.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class Scene:
     """(k,): robots of the keyframes."""
     outside: Outside = Outside.NOTHING
     """What verticals and heights tell of the frame."""
+    reference: str = ''
+    """Robot whose path stands for the datum where too little is located; '' = the gauge robot."""
 
     @property
     def size(self) -> int:
@@ -77,11 +79,20 @@ class Scene:
         rows = rows[self.place[rows] >= 0]
         if spans(self.position[rows], self.outside):
             return rows
-        # The path of the robot of the first keyframe, or all keyframes where that is too short.
+        return self.keyframes(self.gauge)
+
+    @property
+    def gauge(self) -> str:
+        """Robot whose path the others are placed in: that of the first keyframe, or another."""
+        return self.reference or (self.owners[0] if self.owners else '')
+
+    def keyframes(self, robot: str) -> Index:
+        """Keyframes of a robot's path; all where these are too few."""
         bodies = np.arange(len(self.names), len(self.place))
         known = self.place[bodies] >= 0
-        own = bodies[known & (np.array(self.owners, dtype=object) == self.owners[:1])]
-        return own if spans(self.position[own], self.outside) else bodies[known]
+        own = np.array([owner == robot for owner in self.owners], dtype=bool)
+        chosen = bodies[known & own]
+        return chosen if spans(self.position[chosen], self.outside) else bodies[known]
 
     def rows_of(self, bodies: Index, size: int) -> Index:
         """The first `size` rows of bodies in `joint`."""
@@ -144,8 +155,12 @@ class View:
         return covariance + sound
 
 
-def view_of(robot: str, scene: Scene, hidden: HiddenFaults | None) -> View | None:
-    """The view of a robot; None where its pose is not known, or there is nothing to refer to.
+def view_of(
+    robot: str, scene: Scene, hidden: HiddenFaults | None, datum: Index | None = None
+) -> View | None:
+    """The view of a robot, from its datum or another one.
+
+    None where its pose is not known, or there is nothing to refer to.
 
     The noise has in it what the sizes of faults add which the map is solved with.
     """
@@ -153,7 +168,7 @@ def view_of(robot: str, scene: Scene, hidden: HiddenFaults | None) -> View | Non
     own = scene.names.index(robot) if robot in scene.names else -1
     if own < 0 or scene.place[own] < 0:
         return None
-    datum = scene.datum(robot)
+    datum = scene.datum(robot) if datum is None else datum
     if not scene.anchored and not len(datum):
         return None
     motion = np.zeros((scene.size, 0)) if scene.anchored else relative_to(

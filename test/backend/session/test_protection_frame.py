@@ -79,9 +79,13 @@ def test_the_datum_is_located_beacons_and_the_other_located_robots(dimension):
 
 @pytest.mark.parametrize('dimension', [2, 3])
 def test_too_few_beacons_make_keyframes_the_datum(dimension):
-    """Those of the path of the first robot."""
+    """Those of the path of the first robot, or of another reference."""
     place = withdrawn(scene(dimension, ()), 'A', 'B')
-    assert place.datum('A').tolist() == place.datum('B').tolist() == [6, 7, 8, 9]
+    assert place.gauge == 'A'
+    assert place.datum('A').tolist() == [6, 7, 8, 9]
+    assert place.datum('B').tolist() == [6, 7, 8, 9]
+    beside = dataclasses.replace(place, reference='B')
+    assert beside.datum('A').tolist() == beside.datum('B').tolist() == [10, 11, 12, 13]
     alone = withdrawn(scene(dimension, (), owners='BBBB'), 'A', 'B')
     assert alone.datum('A').tolist() == alone.datum('B').tolist() == [6, 7, 8, 9]
     # Of three beacons two are enough in the plane only.
