@@ -54,7 +54,7 @@ def test_of_two_known_beacons_a_misplaced_one_that_looks_moved_leaves_nobody_loc
     Between the two nothing denies its place: the robot is located for as long as it takes.
     """
     outcome = integrity.judged('misplaced_beacon', 409, 2.5)
-    assert outcome.misleading <= 6 and outcome.silent == 0 and outcome.named is not None
+    assert outcome.misleading <= 7 and outcome.silent == 0 and outcome.named is not None
 
 
 def test_odometry_too_long_does_not_locate_two_robots_at_the_wrong_one_of_two_places():

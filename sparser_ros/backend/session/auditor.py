@@ -341,7 +341,7 @@ class Auditor:
             after = self._judged(contest)
         else:
             after = replace(before, segments=against_rivals(
-                before.segments, contest, self.config))
+                before.segments, contest, self.config, before.undetected, self._noise.noise))
         return after, end
 
     def _search(self, contest: Contest, asked: bool) -> tuple[bool, SearchEnd]:

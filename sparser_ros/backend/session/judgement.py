@@ -1,7 +1,18 @@
 """What the best candidate of an audit determines, robot by robot, and what speaks against it.
 
 Robots that another map has elsewhere, by more than the alert limit, are ambiguous where it fits
-about as well: its chi-square is larger by less than `observability.flip_cost`.
+about as well: its chi-square is larger by less than `observability.flip_cost`. Or it is as good if
+a source is at fault, as long as nothing proves that fault: an odometry 10 % too long can make the
+wrong one of two places fit better by 30. Integrated over the faults that may hide (undetected.py),
+each with the prior probability P (`integrity.fault_probability`) and the evidence B_i at a map,
+the other map has the odds
+
+    exp(-gap / 2) (1 + sum P B_i there) / (1 + sum P B_i here).
+
+It leaves what it has elsewhere ambiguous while these are above P: what is rarer adds less to the
+risk than faults that no data show. Where only such a fault moves a robot away in that map, it is
+away with the probability of both, and `observability.integrity_risk` bounds that as in the present
+map.
 """
 
 from __future__ import annotations
@@ -10,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit, logsumexp, softmax
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
@@ -18,7 +30,7 @@ from ...graph.odometry_segments import OdometrySegments, find_segments, measured
 from ..integrity.examine import Examination, FaultyRanges, examine
 from ..integrity.noise import Noise
 from ..integrity.odometry_errors import OdometryErrors
-from ..integrity.undetected import HiddenFaults
+from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
@@ -31,6 +43,9 @@ if TYPE_CHECKING:
 
 MOST_HYPOTHESES, MOST_CANDIDATES = 2, 8
 """Hypotheses that are solved for one map, and solves of one audit: each costs a warm solve."""
+
+_MOST_EXAMINED = 2
+"""Other maps of an audit that are examined, those of least cost: each takes a linear model."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +103,8 @@ def judged(
     found = beside = _examined(best, frame, config, errors, Noise())
     if noise:
         beside = _examined(best, frame, config, errors, noise)
-    segments = against_rivals(_segments(frame, seen, weights, config), contest, config)
+    segments = against_rivals(
+        _segments(frame, seen, weights, config), contest, config, beside.undetected, noise)
     whole = () if found.gate.passed else tuple(
         reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
     undetected = beside.undetected
@@ -101,22 +117,77 @@ def judged(
 
 
 def against_rivals(
-    verdicts: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig
+    verdicts: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig,
+    hidden: HiddenFaults | None, noise: Noise,
 ) -> tuple[SegmentVerdict, ...]:
-    """Verdicts on the best candidate beside the others that fit about as well."""
-    best, last, result = contest.best, contest.frame.segments.last, list(verdicts)
-    accepted = config.backend.observability
+    """Verdicts on the best candidate beside the others that fit about as well.
+
+    `hidden` are the faults that may hide at the best candidate.
+    """
+    best, result, accepted = contest.best, list(verdicts), config.backend.observability
     for rival in contest.rivals(accepted.flip_cost):
-        away = np.linalg.norm(
-            rival.whole.translation[last] - best.whole.translation[last], axis=1)
+        away = np.linalg.norm(_moves(contest, rival), axis=1)
         for number, verdict in enumerate(result):
             result[number] = verdict = replace(
                 verdict, apart_m=max(verdict.apart_m, float(away[number])))
             if verdict.location is Location.LOCATED and away[number] > accepted.alert_limit_m:
-                result[number] = replace(verdict, location=Location.AMBIGUOUS, missing=(
-                    f'another map fits about as well (chi-square {rival.value:.1f} instead of '
-                    f'{best.value:.1f}) and has it {away[number]:.1f} m away'))
+                result[number] = _ambiguous(
+                    verdict, f'another map fits about as well (chi-square {rival.value:.1f} '
+                    f'instead of {best.value:.1f})', away[number])
+    if hidden is None or not config.backend.integrity.gate:
+        return tuple(result)
+    elsewhere = [
+        one for one in contest.candidates if one is not best and np.isfinite(one.value)
+        and np.max(np.linalg.norm(_moves(contest, one), axis=1)) > accepted.alert_limit_m]
+    for rival in sorted(elsewhere, key=lambda one: one.value)[:_MOST_EXAMINED]:
+        if any(verdict.location is Location.LOCATED for verdict in result):
+            there = _examined(
+                rival, contest.frame, config, contest.data.treatment.odometry_errors, noise)
+            if there.undetected is not None:
+                result = beside_faults(result, contest, rival, hidden, there.undetected, config)
     return tuple(result)
+
+
+def beside_faults(
+    verdicts: list[SegmentVerdict], contest: Contest, rival: Candidate, here: HiddenFaults,
+    there: HiddenFaults, config: SparserConfig,
+) -> list[SegmentVerdict]:
+    """Verdicts beside one map that a fault may make as good as the best one."""
+    prior = config.backend.integrity.fault_probability
+    accepted = config.backend.observability
+    likely = softmax(there.log_odds(prior))
+    log_odds = (contest.best.value - rival.value) / 2 + float(
+        logsumexp(there.log_odds(prior)) - logsumexp(here.log_odds(prior)))
+    if log_odds < np.log(prior):
+        return verdicts
+    result, moves = list(verdicts), _moves(contest, rival)
+    newest = {verdict.robot: number for number, verdict in enumerate(verdicts)}
+    for number, verdict in enumerate(verdicts):
+        row = there.place(verdict.robot) if newest[verdict.robot] == number else -1
+        shifts = np.zeros((len(likely), moves.shape[1]))
+        if row >= 0:
+            shifts[1:] = there.lone_shift[row].T
+        away = np.linalg.norm(moves[number] + shifts, axis=1)
+        risk = likely * (away > accepted.alert_limit_m)
+        certain = away[0] > accepted.alert_limit_m
+        if verdict.location is Location.LOCATED and (
+                certain or expit(log_odds) * np.sum(risk) > accepted.integrity_risk):
+            cause = int(np.argmax(likely if certain else risk))
+            words = f'if {in_words(there.causes[cause - 1])}, ' if cause else ''
+            result[number] = _ambiguous(
+                verdict, f'{words}another map fits about as well', away[cause])
+    return result
+
+
+def _ambiguous(verdict: SegmentVerdict, words: str, apart_m: float) -> SegmentVerdict:
+    return replace(verdict, location=Location.AMBIGUOUS,
+                   missing=f'{words} and has it {apart_m:.1f} m away')
+
+
+def _moves(contest: Contest, rival: Candidate) -> Array:
+    """(b, d): from the newest pose of each segment in the best map to that in another, metres."""
+    last = contest.frame.segments.last
+    return np.asarray(rival.whole.translation[last] - contest.best.whole.translation[last])
 
 
 def _examined(

@@ -27,6 +27,7 @@ import numpy as np
 from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.owners import stamps_of
+from ...graph.range_ends import range_ends
 from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, TOLERATED_SHARE, ordinary
 from ..integrity.faults import (
     BURST,
@@ -199,8 +200,9 @@ def joined(
 def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
     """Maps without ranges that seem faulty together.
 
-    A jump of a robot's odometry explains the ranges after it as well: while such a map is as good,
-    the robot is withdrawn. None is left out either where odometry does not hold what it claims.
+    A jump of a robot's odometry explains the ranges after it as well, and so may one length of
+    all ranges of a radio at their other ends. While such a map is as good, the robots are
+    withdrawn. None is left out either where odometry does not hold what it claims.
     """
     for _ in range(_MOST_ROUNDS):
         named = search.judgement.bursts
@@ -222,12 +224,7 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
         candidate = Candidate(other, count)
         if not search.better(candidate):
             break
-        unclear = tuple(
-            (group.subject, f'{told.text}, or its odometry jumped')
-            for group, faulty in zip(groups, named, strict=True)
-            if not search.better(replace(candidate, against=cost_with_jump(
-                contest, faulty.jump, search.config)))
-            for told in Treatment((group,)).findings(whole, 0))
+        unclear = _other_causes(search, candidate, groups, [faulty.jump for faulty in named])
         if unclear:
             search.leave_open(unclear)
             break
@@ -242,6 +239,56 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
         for burst in bursts:
             search.note(search.treatment.changed(
                 burst, replace(burst, held_ns=search.newest_ns)))
+
+
+def _other_causes(
+    search: FaultSearch, candidate: Candidate, groups: list[Fault], jumps: list[int | None]
+) -> tuple[tuple[str, str], ...]:
+    """(robot or beacon, why) of sources that may be at fault instead of the ranges.
+
+    Another cause is excluded where its map costs more than the candidate's, in which the groups are
+    left out, by what honest ranges cannot explain.
+    """
+    causes = []
+    for group, edge in zip(groups, jumps, strict=True):
+        said = Treatment((group,)).findings(search.whole, 0)[0].text
+        jump = cost_with_jump(search.contest, edge, search.config)
+        if not search.better(replace(candidate, against=jump)):
+            causes.append((group.subject, f'{said}, or its odometry jumped'))
+        partner = _partner(group, search)
+        if partner and not search.better(
+                replace(candidate, against=_cost_with_length(partner, search))):
+            words = f'{said}, or those of radio {partner} are all too long or too short'
+            causes += [(name, words) for name in (group.subject, partner)]
+    return tuple(causes)
+
+
+def _partner(group: Fault, search: FaultSearch) -> str:
+    """The radio at the other ends of a group's ranges that has most of their misfit, or ''.
+
+    Ranges between two radios do not say which of the two is at fault. A radio whose ranges are all
+    too long by one length bends the map until ranges of its partners do not fit: these look like a
+    burst of the partner, and the map without them fits well at a wrong place.
+    """
+    graph = search.unbiased
+    ends, rows = range_ends(graph), group.rows(graph)
+    own = ends.names.index(group.subject)
+    other = np.where(ends.first[rows] == own, ends.second[rows], ends.first[rows])
+    whitened = errors(graph, rows, search.estimate) * np.sqrt(graph.ranges.precision[rows])
+    misfit = np.bincount(
+        other, np.minimum(whitened**2, FAR_SIGMA**2), minlength=len(ends.names))
+    most = int(np.argmax(misfit))
+    return ends.names[most] if np.count_nonzero(other == most) >= _LEAST_EXPLAINED else ''
+
+
+def _cost_with_length(name: str, search: FaultSearch) -> float:
+    """Robust cost of the best map with the best length off all ranges of a radio; inf = none."""
+    measured = measured_length(search, search.treatment, name, search.contest)
+    if measured is None:
+        return np.inf
+    fault, contest = measured
+    other = search.solved(search.treatment.beside(replace(fault, factor=1.0)), contest)
+    return np.inf if other is None else other.best.value
 
 
 def cost_with_jump(contest: Contest, edge: int | None, config: SparserConfig) -> float:
