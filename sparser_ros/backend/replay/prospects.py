@@ -22,6 +22,7 @@ from ...linalg.process import single_threaded_blas
 from ...solver.covariance import Linearised, normal_solver
 from ..integrity.linear_model import keyframes_of
 from ..session.belief import without_the_doubtful
+from ..session.frame import anchors_determine, without_anchors
 from ..session.scene import JointCovariance, landmarks_beside_each_other, scene_of
 from ..session.solution import Location, RobotLocation
 
@@ -90,6 +91,8 @@ def _placed(
     own, here = part.graph, part.of(estimate)
     if not own.n_poses:
         return set()
+    if own.anchored and not anchors_determine(own):
+        own = without_anchors(own)
     heard = np.zeros(own.n_landmarks, dtype=bool)
     for table in own.tables().values():
         for column in table.endpoints():

@@ -87,7 +87,9 @@ class Scene:
         return self.reference or (self.owners[0] if self.owners else '')
 
     def keyframes(self, robot: str) -> Index:
-        """Keyframes of a robot's path; all where these are too few."""
+        """Keyframes of a robot's path; all where these are too few. None beside known positions."""
+        if self.anchored:
+            return np.zeros(0, dtype=np.int64)
         bodies = np.arange(len(self.names), len(self.place))
         known = self.place[bodies] >= 0
         own = np.array([owner == robot for owner in self.owners], dtype=bool)

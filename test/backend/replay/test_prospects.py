@@ -59,6 +59,12 @@ def test_robots_are_placed_once_ranges_tell_enough_and_sooner_with_a_wider_limit
     assert not np.any(narrow.placed & ~narrow.begun)
 
 
+def test_positions_that_do_not_fix_the_frame_count_as_none():
+    without, lone = (prospects(*of(world(known=known))[1]) for known in ((), (0,)))
+    assert without.share() > 0
+    np.testing.assert_array_equal(lone.placed, without.placed)
+
+
 def test_the_tied_part_has_robots_and_beacons_that_are_measured():
     graph, _ = of(world())
     ranges = graph.ranges
