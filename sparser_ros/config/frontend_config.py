@@ -188,6 +188,12 @@ class RangesConfig:
     nlos_rssi_gap_db: float = option(
         0.0, 'total minus first-path power above which a range of unknown line of sight counts '
         'as blocked (10 is common); 0 = not used', unit='dB', lower=0.0, upper=100.0)
+    temporal_window_s: float = option(
+        0.0, 'ranges off a second-order polynomial through their neighbours of the same pair '
+        'within this window are dropped (paper, appendix D: 2 s); holds all ranges back by '
+        'half of it; 0 = off', unit='s', lower=0.0, upper=60.0)
+    temporal_mads: float = option(
+        5.0, 'by more than so many median absolute deviations', lower=1.0, upper=1e3)
     attach: str = option(
         'exact',
         'exact: a range acts on the nearest keyframe through a lever arm that holds the '

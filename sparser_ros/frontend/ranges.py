@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ..graph import Ranges as RangeTable
@@ -17,6 +17,7 @@ from .clocks import nanoseconds
 from .noise import LARGEST
 from .radios import Radio, flatten_range
 from .samples import RangeSample
+from .temporal_filter import TemporalFilter
 from .waiting import MAX_WAITING, RateLimit, Shared
 
 BLOCKED = 2
@@ -70,6 +71,9 @@ class Ranges(BeaconIntake[PendingRange]):
         self._units = UnitCheck()
         self._interval_ns = nanoseconds(options.min_interval_s)
         self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()
+        self._temporal: TemporalFilter[PendingRange] | None = TemporalFilter(
+            options.temporal_window_s, options.temporal_mads) \
+            if options.temporal_window_s > 0 else None
         self._learned: dict[str, Radio] = {}
         """Radios as their own messages place them, for ranges that others measure to them."""
 
@@ -207,7 +211,19 @@ class Ranges(BeaconIntake[PendingRange]):
         history.waiting.append(pending)
         self._order.push(pending, (pending.source, pending.target))
 
-    def _sorted(self, flush: bool) -> Iterator[PendingRange]:
+    def _sorted(self, flush: bool) -> Iterable[PendingRange]:
+        """Ranges whose time has come, oldest first, without those that do not fit their neighbours.
+        """
+        ready = self._exchanges(flush)
+        if self._temporal is None:
+            return ready
+        passed, blocked = self._temporal.sort(
+            list(ready), self._clock.newest_ns - self._order.delay_ns, flush)
+        for _ in blocked:
+            self._drop('off_in_time')
+        return passed
+
+    def _exchanges(self, flush: bool) -> Iterator[PendingRange]:
         """Ranges whose time has come, oldest first, the other direction of each merged into it."""
         for pending in super()._sorted(flush):
             if pending.gone:

@@ -204,7 +204,7 @@ class StampOrder(Generic[P]):
     does not depend on the order in which topics deliver."""
 
     def __init__(self, delay_ns: int) -> None:
-        self._delay_ns = delay_ns
+        self.delay_ns = delay_ns
         self._heap: list[tuple[int, Any, int, P]] = []
         self._serial = 0
 
@@ -215,7 +215,7 @@ class StampOrder(Generic[P]):
 
     def released(self, newest_ns: int, flush: bool) -> Iterator[P]:
         """Those whose time has come, oldest first."""
-        while self._heap and (flush or self._heap[0][0] + self._delay_ns <= newest_ns):
+        while self._heap and (flush or self._heap[0][0] + self.delay_ns <= newest_ns):
             yield heapq.heappop(self._heap)[-1]
 
 
