@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from scipy.special import bdtrik, ndtri
 
 from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
@@ -35,7 +36,7 @@ from ...graph.odometry_segments import find_segments
 from ...graph.precision import rotation_variance, translation_variance
 from ...graph.range_ends import RangeEnds
 from ...linalg.rotations import rotation_jacobian
-from .doubts import Rows
+from .doubts import Rows, lower_share
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,13 @@ _EXCLUDED = 0.01
 """Evidence below which the newest measurements are right."""
 _HALF = 0.5
 """Share of misfits beyond which robust estimates have no guarantee, however usual it is."""
+_LARGEST_NOISE = 3.0
+"""Standard deviation of newest ranges over the claimed one that no robust estimate survives."""
+_MEDIAN_SIGMA = float(ndtri(0.75))
+"""Median of |z| for a standard normal z."""
+_CHANCE = 0.05
+"""Probability, of ranges within the limits, of a bound beyond them: a robot is then withdrawn for
+some seconds, which is the lesser evil."""
 _MOST = 200
 """So many of the newest measurements of a robot are looked at: the rest says nothing of now."""
 ORDINARY_SHARE = 0.1
@@ -147,15 +155,40 @@ def gate_of(
     """The gate at an estimate, from the newest ranges and from what was found."""
     if not config.gate:
         return Gate()
+    newest = float(sources.seconds.max(initial=0.0))
+    recent = sources.seconds >= newest - config.window_s
+    whole = _beyond_robust(rows, recent)
     robots = {name: one.text for one in findings if one.kind in _BENDING
               for name in one.subject.split(' and ')}
     for number, name in enumerate(graph_robots):
         own = np.flatnonzero(sources.at(number))
         own = own[np.argsort(-sources.seconds[own], kind='stable')]
         count = denying(rows.far[own], float(np.sum(rows.far[own])) / max(len(own), 1))
-        if count:
-            robots[name] = misfit_words(name, rows.far[own[:count]])
-    return Gate(robots={name: robots[name] for name in graph_robots if name in robots})
+        reason = misfit_words(name, rows.far[own[:count]]) if count else _beyond_robust(
+            rows, recent & sources.at(number))
+        if reason:
+            robots[name] = reason
+    return Gate(not whole, (f'the map as a whole: {whole}',) if whole else (),
+                {name: robots[name] for name in graph_robots if name in robots})
+
+
+def _beyond_robust(rows: Rows, part: Mask) -> str:
+    """Why no robust estimate can be trusted with these ranges, or ''.
+
+    A fault that was there from the start makes misfits usual, and the test of fit compares with
+    what is usual. So two limits are absolute, both by one-sided bounds: half of the ranges wrong,
+    and a median residual, which holds with up to half of them wrong, of three times its noise.
+    """
+    total, far = int(part.sum()), int(np.sum(rows.far & part))
+    if lower_share(far, total, _CHANCE) > _HALF:
+        return f'{100 * far / total:.0f} % of its newest ranges do not fit'
+    size = np.sort(np.abs(rows.whitened[part]))
+    # Fewer than `below` of the residuals lie under the median with that probability.
+    below = int(np.floor(float(np.nan_to_num(bdtrik(_CHANCE, total, 0.5))))) if total else 0
+    if below >= 1 and size[below - 1] > _LARGEST_NOISE * _MEDIAN_SIGMA:
+        return (f'its newest ranges are off by {np.median(size) / _MEDIAN_SIGMA:.1f} times their '
+                'noise')
+    return ''
 
 
 def misfit_words(robot: str, misfit: Mask) -> str:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from backend_world import World, graph_of
 
+from sparser_ros.backend.integrity.doubts import Rows
 from sparser_ros.backend.integrity.faults import BURST, stretch
-from sparser_ros.backend.integrity.gate import denying
+from sparser_ros.backend.integrity.gate import _beyond_robust, denying
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.treatment import Treatment
@@ -84,3 +85,15 @@ def test_an_audit_is_stale_only_where_measurements_came_that_it_has_not_seen(wor
     assert [state.location for state in states] == [
         Location.UNLOCATED if stale else Location.LOCATED] * 2
     assert all(('61 s old' in state.missing) is stale for state in states)
+
+
+@pytest.mark.parametrize(('wrong', 'sigma', 'words'), [
+    (0.3, 1.0, ''), (0.7, 1.0, 'do not fit'), (0.0, 5.0, 'times their noise')])
+def test_what_no_robust_estimate_survives_is_beyond_it_however_usual(wrong, sigma, words):
+    rng = np.random.default_rng(2)
+    whitened = sigma * rng.normal(size=200)
+    whitened[rng.random(200) < wrong] = 20.0
+    rows = Rows(0.1 * whitened, whitened, np.abs(whitened) > 3.3 * sigma)
+    reason = _beyond_robust(rows, np.ones(200, dtype=bool))
+    assert words in reason and bool(reason) == bool(words)
+    assert not _beyond_robust(rows, np.zeros(200, dtype=bool))
