@@ -98,13 +98,13 @@ class Fields:
                 yield Refused('ranges', 'no_name')
                 continue
             # Numbers of numpy have fields of their own, such as `data`.
-            one = _plain(element)
+            value = _plain(element)
             try:
-                values = {name: self._value(path, one, entry, msg)
+                values = {name: self._value(path, value, entry, msg)
                           for name, path in self._paths.items() if name != 'list'}
-                yield self._sample(values, one, entry, msg, received_ns)
+                yield self._sample(values, value, entry, msg, received_ns)
             except (*NO_PATH, ValueError, OverflowError) as error:
-                yield Refused('ranges', 'unreadable', self._fault(one, entry, msg) or str(error))
+                yield Refused('ranges', 'unreadable', self._fault(value, entry, msg) or str(error))
 
     def _fault(self, element: Any, entry: int, msg: Any) -> str:
         """The first path that leads nowhere, in words; '' = all of them lead to something."""

@@ -219,20 +219,20 @@ def _fit_point(track: Array, distance: Array) -> float:
          for k in range(STARTS)])
 
 
-def _fit_relative(one: Array, other: Array, distance: Array) -> float:
+def _fit_relative(track: Array, other: Array, distance: Array) -> float:
     """Best fit of |R(yaw) p(t) + x - q(t)| + a: the unknown relative pose of two robots.
 
     In space both odometries have their z axis upright.
     """
-    d = one.shape[1]
+    d = track.shape[1]
 
     def residual(x: Array) -> Any:
-        moved = np.concatenate([one[:, :2] @ _turn(float(x[d])).T, one[:, 2:]], axis=1) + x[:d]
+        moved = np.concatenate([track[:, :2] @ _turn(float(x[d])).T, track[:, 2:]], axis=1) + x[:d]
         return np.linalg.norm(moved - other, axis=1) + x[d + 1] - distance
 
     starts = []
     for yaw in (2 * np.pi * k / STARTS for k in range(0, STARTS, 3)):
-        centre = other.mean(0) - np.append(_turn(yaw) @ one.mean(0)[:2], one.mean(0)[2:])
+        centre = other.mean(0) - np.append(_turn(yaw) @ track.mean(0)[:2], track.mean(0)[2:])
         starts += [np.array([*(centre + np.median(distance) * _direction(k, d)), yaw, 0.0])
                    for k in range(0, STARTS, 2)]
     return _fitted(residual, starts)

@@ -113,9 +113,9 @@ def _is_odometry(topic: TopicSurvey) -> bool:
 def unit_check(topics: Sequence[TopicSurvey]) -> UnitCheck:
     """The unit of all ranges, judged by how they change with the way that robots travel."""
     stamps, ways = [], []
-    for one in topics:
-        if _is_odometry(one) and one.track:
-            track = np.array(one.track)
+    for topic in topics:
+        if _is_odometry(topic) and topic.track:
+            track = np.array(topic.track)
             steps = np.linalg.norm(np.diff(track[:, 1:], axis=0), axis=1)
             stamps.append(track[:, 0])
             ways.append(np.concatenate([[0.0], np.cumsum(steps)]))

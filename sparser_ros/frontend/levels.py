@@ -367,15 +367,16 @@ class LevelCheck(_Stretch):
             return _fitted(point[part], height[part] - point[part, 2],
                            self._noise(variance[part], way[part]))
 
-        (first, one), (second, other) = fitted(slice(count // 2)), fitted(slice(count // 2, count))
+        first, of_first = fitted(slice(count // 2))
+        second, of_second = fitted(slice(count // 2, count))
         chance = chdtri(3, FALSE_ALARM)
-        if first @ one @ first < chance or second @ other @ second < chance:
+        if first @ of_first @ first < chance or second @ of_second @ second < chance:
             return 0.0
         # What a half does not show is open in it: the two agree in what both of them show.
         apart = first - second
-        between = np.linalg.inv(np.linalg.inv(one) + np.linalg.inv(other))
+        between = np.linalg.inv(np.linalg.inv(of_first) + np.linalg.inv(of_second))
         if first @ second <= 0 or apart @ between @ apart > 0.5 * (
-                first @ one @ first + second @ other @ second):
+                first @ of_first @ first + second @ of_second @ second):
             return 0.0
         error, _ = fitted(slice(count))
         # What the path does not show is as it should be: a flat one says nothing of n_z.

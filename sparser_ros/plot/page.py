@@ -135,12 +135,12 @@ def _curves(report: Mapping[str, Any]) -> list[tuple[str, str, list[Any], bool]]
     """(title, x axis, points, whether y is logarithmic) of costs over time and over data time."""
     curves: list[tuple[str, str, list[Any], bool]] = [
         ('cost of the relaxed solve', 'seconds since its start', report.get('trace') or [], True)]
-    solves = [one for one in report.get('solves') or [] if one.get('cost_final') is not None]
+    solves = [solve for solve in report.get('solves') or [] if solve.get('cost_final') is not None]
     curves += [
         ('cost of each solve', 'seconds of data',
-         [[one['data_s'], one['cost_final']] for one in solves], True),
+         [[solve['data_s'], solve['cost_final']] for solve in solves], True),
         ('robots with a place in map', 'seconds of data',
-         [[one['data_s'], len(one['located'])] for one in solves], False)]
+         [[solve['data_s'], len(solve['located'])] for solve in solves], False)]
     return [curve for curve in curves if len(curve[2]) > 1]
 
 

@@ -79,13 +79,6 @@ def upper_share(count: int, total: int, false_alarm: float) -> float:
     return float(betaincinv(count + 1, total - count, 1.0 - false_alarm))
 
 
-def lower_share(count: int, total: int, false_alarm: float) -> float:
-    """Lower confidence bound of a share; 0 without data."""
-    if count <= 0:
-        return 0.0
-    return float(betaincinv(count, total - count + 1, false_alarm))
-
-
 def doubted_sources(sources: RangeEnds, rows: Rows, false_alarm: float) -> list[Doubt]:
     """RangeEnds that fail more often than the others, the one that explains most first.
 

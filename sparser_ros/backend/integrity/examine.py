@@ -126,7 +126,8 @@ def examine(
     findings += [finding for finding in noisy if finding.subject not in named]
     gate = gate_of(
         graph.robots, sources, rows, [
-            one for one in findings if (one.kind, one.subject) not in errors.size], config)
+            finding for finding in findings
+            if (finding.kind, finding.subject) not in errors.size], config)
     frame = '' if gauge is not None else frame_reason(
         graph, findings, config.fault_size * config.bias_floor_m)
     if config.gate and frame:
@@ -135,10 +136,10 @@ def examine(
     named_bursts = {one.subject: one for one in findings if one.kind == 'range_burst'}
     faulty = tuple(
         FaultyRanges(
-            named_bursts[one.subject], one.rows[
-                (seconds[one.rows] >= one.begin_s) & (seconds[one.rows] <= one.end_s)],
-            one.end_s, bent.get(one.subject))
-        for one in (*stretches, *found) if one.subject in named_bursts)
+            named_bursts[burst.subject], burst.rows[
+                (seconds[burst.rows] >= burst.begin_s) & (seconds[burst.rows] <= burst.end_s)],
+            burst.end_s, bent.get(burst.subject))
+        for burst in (*stretches, *found) if burst.subject in named_bursts)
     return Examination(tuple(findings), gate, faulty, undetected, factors, likely)
 
 

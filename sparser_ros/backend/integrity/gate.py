@@ -36,7 +36,7 @@ from ...graph.odometry_segments import find_segments
 from ...graph.precision import rotation_variance, translation_variance
 from ...graph.range_ends import RangeEnds
 from ...linalg.rotations import rotation_jacobian
-from .doubts import Rows, lower_share
+from .doubts import Rows
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,8 @@ def gate_of(
     newest = float(sources.seconds.max(initial=0.0))
     recent = sources.seconds >= newest - config.window_s
     whole = _beyond_robust(rows, recent)
-    robots = {name: one.text for one in findings if one.kind in _BENDING
-              for name in one.subject.split(' and ')}
+    robots = {name: finding.text for finding in findings if finding.kind in _BENDING
+              for name in finding.subject.split(' and ')}
     for number, name in enumerate(graph_robots):
         own = np.flatnonzero(sources.at(number))
         own = own[np.argsort(-sources.seconds[own], kind='stable')]
@@ -176,19 +176,19 @@ def _beyond_robust(rows: Rows, part: Mask) -> str:
     """Why no robust estimate can be trusted with these ranges, or ''.
 
     A fault that was there from the start makes misfits usual, and the test of fit compares with
-    what is usual. So two limits are absolute, both by one-sided bounds: half of the ranges wrong,
-    and a median residual, which holds with up to half of them wrong, of three times its noise.
+    what is usual. So one limit is absolute: of the median residual, by a one-sided bound. It holds
+    with up to half of the ranges wrong; where more are wrong, they are beyond it.
     """
-    total, far = int(part.sum()), int(np.sum(rows.far & part))
-    if lower_share(far, total, _CHANCE) > _HALF:
-        return f'{100 * far / total:.0f} % of its newest ranges do not fit'
+    total = int(part.sum())
+    if 0.5**total > _CHANCE:
+        return ''
     size = np.sort(np.abs(rows.whitened[part]))
-    # Fewer than `below` of the residuals lie under the median with that probability.
-    below = int(np.floor(float(np.nan_to_num(bdtrik(_CHANCE, total, 0.5))))) if total else 0
-    if below >= 1 and size[below - 1] > _LARGEST_NOISE * _MEDIAN_SIGMA:
-        return (f'its newest ranges are off by {np.median(size) / _MEDIAN_SIGMA:.1f} times their '
-                'noise')
-    return ''
+    # No more than `under` of the residuals lie under the median with that probability.
+    under = int(bdtrik(_CHANCE, total, 0.5))
+    if size[under] <= _LARGEST_NOISE * _MEDIAN_SIGMA:
+        return ''
+    return (f'{100 * np.sum(rows.far & part) / total:.0f} % of its newest ranges do not fit, and '
+            f'they are off by {np.median(size) / _MEDIAN_SIGMA:.1f} times their noise')
 
 
 def misfit_words(robot: str, misfit: Mask) -> str:

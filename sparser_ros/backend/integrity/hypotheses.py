@@ -65,11 +65,11 @@ def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
     Robots with the same wheels on the same floor have odometry that is too long by the same share:
     a larger map bears that, and each robot by itself shows little of it.
     """
-    single = [one for one in tested if one.kind == SCALE]
+    single = [fault for fault in tested if fault.kind == SCALE]
     if len(single) < 2:
         return []
-    return [Hypothesis(SCALE, ALL_ROBOTS, sum(one.columns for one in single), single[0].floor,
-                       partial(_scaled, ALL_ROBOTS), blur=sum(one.blur for one in single))]
+    return [Hypothesis(SCALE, ALL_ROBOTS, sum(fault.columns for fault in single), single[0].floor,
+                       partial(_scaled, ALL_ROBOTS), blur=sum(fault.blur for fault in single))]
 
 
 def shared_error(

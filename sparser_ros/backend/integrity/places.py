@@ -61,12 +61,12 @@ def frame_reason(graph: Graph, findings: Sequence[Finding], largest_bias_m: floa
     """
     configured = {graph.landmarks.names[k] for k in known_beacons(graph)}
     at_fault = [
-        one for one in findings if one.kind in ('beacon_misplaced', 'beacons_swapped')
-        or (one.kind == 'range_bias' and one.subject in configured
-        and abs(one.value) > largest_bias_m)]
+        finding for finding in findings if finding.kind in ('beacon_misplaced', 'beacons_swapped')
+        or (finding.kind == 'range_bias' and finding.subject in configured
+        and abs(finding.value) > largest_bias_m)]
     if not at_fault or len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
         return ''
-    suspected = {name for one in at_fault for name in one.subject.split(' and ')}
+    suspected = {name for finding in at_fault for name in finding.subject.split(' and ')}
     sound = [k for k in known_beacons(graph) if graph.landmarks.names[k] not in suspected]
     if len(sound) >= graph.dimension:
         return ''
@@ -288,9 +288,9 @@ def swapped_robots(
     found: list[tuple[float, Finding]] = []
     outside = ~(np.isin(sources.first, suspects) & np.isin(sources.second, suspects))
     for a, b in combinations(sorted(suspects), 2):
-        as_named = [_misfit(graph, estimate, sources, outside, one, one) for one in (a, b)]
-        exchanged = [_misfit(graph, estimate, sources, outside, one, other)
-                     for one, other in ((a, b), (b, a))]
+        as_named = [_misfit(graph, estimate, sources, outside, robot, robot) for robot in (a, b)]
+        exchanged = [_misfit(graph, estimate, sources, outside, robot, label)
+                     for robot, label in ((a, b), (b, a))]
         if any(part is None for part in (*as_named, *exchanged)):
             continue
         ratio, better = 0.0, True
@@ -301,12 +301,12 @@ def swapped_robots(
             ratio += 2 * rows * float(np.log(named[0] / swap[0]))
             better &= swap[0] < named[0]
         if better and ratio > gain:
-            one, other = sources.names[a], sources.names[b]
+            first, second = sources.names[a], sources.names[b]
             metres = (f'{np.mean([p[0] for p in exchanged if p]):.1f} m instead of '
                       f'{np.mean([p[0] for p in as_named if p]):.1f} m')
             found.append((ratio, Finding(
-                'radios_swapped', f'{one} and {other}',
-                f'ranges of radios {one} and {other} fit better when swapped (misfit {metres})',
+                'radios_swapped', f'{first} and {second}',
+                f'ranges of radios {first} and {second} fit better when swapped (misfit {metres})',
                 float(np.mean([p[0] for p in as_named if p])), 'm')))
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])[:1]]
 

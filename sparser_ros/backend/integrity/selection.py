@@ -41,7 +41,7 @@ def gains_alone(scores: Scores, hypotheses: Sequence[Hypothesis]) -> Array:
 
 def _parts(hypotheses: Sequence[Hypothesis]) -> list[Index]:
     """Parameters of each hypothesis."""
-    ends = np.cumsum([one.columns.shape[1] for one in hypotheses])
+    ends = np.cumsum([fault.columns.shape[1] for fault in hypotheses])
     return [np.arange(e - h.columns.shape[1], e) for e, h in zip(ends, hypotheses, strict=True)]
 
 
@@ -76,16 +76,16 @@ def selected(
     held = np.zeros(0, dtype=np.int64)
     while len(chosen) < _MOST:
         best, most = -1, 0.0
-        for k, (own, one) in enumerate(zip(parts, hypotheses, strict=True)):
+        for k, (own, fault) in enumerate(zip(parts, hypotheses, strict=True)):
             if k in chosen or k in unlikely:
                 continue
             theta, gain = _best(scores, own, held)
-            if gain <= most or (len(theta) == 1 and not one.least < theta[0] < one.most):
+            if gain <= most or (len(theta) == 1 and not fault.least < theta[0] < fault.most):
                 continue
             size = float(np.linalg.norm(theta))
             # Of the interval null hypothesis only the part beyond the floor counts.
-            beyond = gain * (max(size - one.floor, 0.0) / max(size, 1e-300)) ** 2
-            if beyond > chdtri(len(own), false_alarm / one.tests):
+            beyond = gain * (max(size - fault.floor, 0.0) / max(size, 1e-300)) ** 2
+            if beyond > chdtri(len(own), false_alarm / fault.tests):
                 best, most = k, gain
         if best < 0:
             break

@@ -44,10 +44,10 @@ def shifts(
         own = sources.at(source)
         part = own & free
         if source not in taken and np.any(part):
-            one = _stretch(
+            scored = _stretch(
                 source, sources, rows.whitened, weight, own, part, config)
-            if one is not None and one[1] > chdtri(1, false_alarm / one[0].tests):
-                found.append(one[0])
+            if scored is not None and scored[1] > chdtri(1, false_alarm / scored[0].tests):
+                found.append(scored[0])
     return found
 
 
@@ -119,10 +119,10 @@ def beacon_steps(
         own = np.flatnonzero(sources.at(source))
         own = own[np.argsort(sources.seconds[own], kind='stable')]
         sign = np.where(sources.second[own] == source, 1.0, -1.0)
-        one = _step(
+        scored = _step(
             source, sources, own, (sign * root[own])[:, None] * unit[own], whitened[own], config)
-        if one is not None and one[1] > chdtri(unit.shape[1], _SUSPECTED / one[0].tests):
-            found.append(one[0])
+        if scored is not None and scored[1] > chdtri(unit.shape[1], _SUSPECTED / scored[0].tests):
+            found.append(scored[0])
     return found
 
 

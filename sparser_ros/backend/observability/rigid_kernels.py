@@ -275,17 +275,17 @@ def _turn(step, d, rotation, out):  # type: ignore[no-untyped-def]
     else:
         x, y, z = -step[3], -step[4], -step[5]
         angle = np.sqrt(x * x + y * y + z * z)
-        one = 1.0 - angle * angle / 6 if angle < 1e-4 else np.sin(angle) / angle
+        sinc = 1.0 - angle * angle / 6 if angle < 1e-4 else np.sin(angle) / angle
         half = 0.5 * angle
-        two = 1.0 - half * half / 6 if half < 1e-4 else np.sin(half) / half
-        two = 0.5 * two * two
+        of_half = 1.0 - half * half / 6 if half < 1e-4 else np.sin(half) / half
+        versine = 0.5 * of_half * of_half
         square = angle * angle
-        turn[0, 0] = 1 + two * (x * x - square)
-        turn[1, 1] = 1 + two * (y * y - square)
-        turn[2, 2] = 1 + two * (z * z - square)
-        turn[0, 1], turn[1, 0] = two * x * y - one * z, two * x * y + one * z
-        turn[0, 2], turn[2, 0] = two * x * z + one * y, two * x * z - one * y
-        turn[1, 2], turn[2, 1] = two * y * z - one * x, two * y * z + one * x
+        turn[0, 0] = 1 + versine * (x * x - square)
+        turn[1, 1] = 1 + versine * (y * y - square)
+        turn[2, 2] = 1 + versine * (z * z - square)
+        turn[0, 1], turn[1, 0] = versine * x * y - sinc * z, versine * x * y + sinc * z
+        turn[0, 2], turn[2, 0] = versine * x * z + sinc * y, versine * x * z - sinc * y
+        turn[1, 2], turn[2, 1] = versine * y * z - sinc * x, versine * y * z + sinc * x
     for i in range(d):
         for j in range(d):
             value = 0.0

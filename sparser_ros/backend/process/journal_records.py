@@ -104,10 +104,10 @@ def pack_messages(messages: Sequence[Message]) -> bytes:
     topics = list(dict.fromkeys((message.topic, message.type) for message in messages))
     numbers = {topic: number for number, topic in enumerate(topics)}
     return wire.encode('messages', {'topics': topics}, {
-        'topic': np.array([numbers[one.topic, one.type] for one in messages], '<u2'),
-        'received_ns': np.array([one.received_ns for one in messages], '<i8'),
-        'length': np.array([len(one.data) for one in messages], '<u4'),
-        'data': np.frombuffer(b''.join(one.data for one in messages), np.uint8)})
+        'topic': np.array([numbers[message.topic, message.type] for message in messages], '<u2'),
+        'received_ns': np.array([message.received_ns for message in messages], '<i8'),
+        'length': np.array([len(message.data) for message in messages], '<u4'),
+        'data': np.frombuffer(b''.join(message.data for message in messages), np.uint8)})
 
 
 def unpack_messages(body: bytes) -> list[Message]:

@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
@@ -47,7 +48,7 @@ _LOOK_S = 0.2
 """Period of the look whether an audit is due: short against the ticks that its verdict is for."""
 
 
-class _Loop:
+class _Loop(ABC):
     """What both processes have: the configuration in force, and what follows increments."""
 
     estimator: Tracker | Auditor
@@ -61,8 +62,9 @@ class _Loop:
         """Newest request that is not answered; -1 = none."""
         self.estimator = self._new()
 
+    @abstractmethod
     def _new(self, epoch: int = 0) -> Tracker | Auditor:
-        raise NotImplementedError
+        """An estimator without data, in the configuration in force."""
 
     def _handle(self, packet: Packet) -> None:
         values = packet.values

@@ -175,10 +175,10 @@ def antennas_of(
 ) -> dict[str, tuple[float, ...]]:
     """By how much antennas of robots stand elsewhere than configured, (d,) metres."""
     found: dict[str, list[float]] = {}
-    for one in findings:
-        if one.kind in ANTENNA_AXES:
-            axis = ANTENNA_AXES.index(one.kind)
-            found.setdefault(one.subject, [0.0] * dimension)[axis] = one.value
+    for finding in findings:
+        if finding.kind in ANTENNA_AXES:
+            axis = ANTENNA_AXES.index(finding.kind)
+            found.setdefault(finding.subject, [0.0] * dimension)[axis] = finding.value
     return {robot: tuple(error) for robot, error in found.items()}
 
 

@@ -291,23 +291,23 @@ def protection_levels(
     """The levels of all robots."""
     flat, up = [], []
     planar = scene.position.shape[1] == 2
-    for one in scene.robots:
+    for state in scene.robots:
         known = None
         if verdict is not None and verdict.undetected is not None and (
-                one.location is not Location.UNLOCATED):
-            known = _errors(one.robot, scene, verdict.undetected)
+                state.location is not Location.UNLOCATED):
+            known = _errors(state.robot, scene, verdict.undetected)
         if verdict is None or known is None:
             flat.append(math.inf)
             up.append(math.nan if planar else math.inf)
             continue
         apart = max((
-            part.apart_m for part in verdict.segments if part.robot == one.robot), default=0.0)
+            part.apart_m for part in verdict.segments if part.robot == state.robot), default=0.0)
         covariance, shift = known
         flat.append(apart + level(covariance[:, :2, :2], shift[:, :2], config))
         up.append(math.nan if planar else apart + level(
             covariance[:, 2:, 2:], shift[:, 2:], config))
     return Protection(
-        tuple(one.robot for one in scene.robots), np.array(flat), np.array(up))
+        tuple(state.robot for state in scene.robots), np.array(flat), np.array(up))
 
 
 def level(covariance: Array, shift: Array, config: IntegrityConfig) -> float:

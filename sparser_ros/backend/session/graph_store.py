@@ -45,7 +45,7 @@ def culprits(
     makes the solve fail; it is left out at the lowest level that helps, and the search goes on.
     """
     found = dict(known)
-    waiting = [one for one in suspects if found.get(one, 0) < ODOMETRY]
+    waiting = [sequence for sequence in suspects if found.get(sequence, 0) < ODOMETRY]
 
     def without(rest: Sequence[int]) -> dict[int, int]:
         return {**found, **dict.fromkeys(rest, ODOMETRY)}

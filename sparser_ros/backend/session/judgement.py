@@ -137,9 +137,9 @@ def against_rivals(
     if hidden is None or not config.backend.integrity.gate:
         return tuple(result)
     elsewhere = [
-        one for one in contest.candidates if one is not best and np.isfinite(one.value)
-        and np.max(np.linalg.norm(_moves(contest, one), axis=1)) > accepted.alert_limit_m]
-    for rival in sorted(elsewhere, key=lambda one: one.value)[:_MOST_EXAMINED]:
+        rival for rival in contest.candidates if rival is not best and np.isfinite(rival.value)
+        and np.max(np.linalg.norm(_moves(contest, rival), axis=1)) > accepted.alert_limit_m]
+    for rival in sorted(elsewhere, key=lambda other: other.value)[:_MOST_EXAMINED]:
         if any(verdict.location is Location.LOCATED for verdict in result):
             there = _examined(
                 rival, contest.frame, config, contest.data.treatment.odometry_errors, noise)

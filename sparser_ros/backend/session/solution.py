@@ -390,16 +390,16 @@ def unused_of(
     found: list[Unused] = []
     for table_name, table in graph.tables().items():
         weight: dict[int, tuple[float, str]] = {
-            one.index: (one.weight, _KERNEL) for one in solution.rejected
-            if one.type == table_name}
+            rejected.index: (rejected.weight, _KERNEL) for rejected in solution.rejected
+            if rejected.type == table_name}
         if table_name == 'ranges':
             weight |= {row: (0.0, _FAULT) for row in faulty.tolist() if row < len(table)}
         ignored = np.flatnonzero(rulings.ignored(graph, table_name, table))
         weight |= dict.fromkeys(ignored.tolist(), (0.0, _OPERATOR))
         if weight:
             found += _described(graph, solution, table_name, weight)
-    chosen = [one for one in found if name in ('', one.source, one.target)]
-    return sorted(chosen, key=lambda one: -1.0 if np.isnan(one.sigmas) else one.sigmas,
+    chosen = [unused for unused in found if name in ('', unused.source, unused.target)]
+    return sorted(chosen, key=lambda unused: -1.0 if np.isnan(unused.sigmas) else unused.sigmas,
                   reverse=True)
 
 
@@ -413,7 +413,7 @@ def _described(
         other: table if other == name else empty(type(own), graph.dimension)
         for other, own in graph.tables().items()})
     sigmas = np.sqrt(whitened_squares(few, solution.estimate)[name])
-    part = next(one for one in few.residuals(PointResidual) if len(one))
+    part = next(residuals for residuals in few.residuals(PointResidual) if len(residuals))
     residual = np.linalg.norm(
         part.vectors(solution.estimate.points, solution.estimate.rows), axis=1)
     if part.distance is not None:
@@ -435,8 +435,8 @@ def _described(
 
 def _placed(graph: Graph, solution: Solution) -> Mask:
     """(robots + landmarks,): true where something has a place in map."""
-    robots = {one.robot for one in solution.robots
-              if one.location in (Location.LOCATED, Location.POSITION_ONLY)}
+    robots = {state.robot for state in solution.robots
+              if state.location in (Location.LOCATED, Location.POSITION_ONLY)}
     landmarks = np.zeros(graph.n_landmarks, dtype=bool)
     landmarks[:len(solution.landmark_located)] = solution.landmark_located
     return np.concatenate([

@@ -60,12 +60,12 @@ class Ruling:
     @property
     def what(self) -> str:
         """The measurements in words."""
-        one, both = self.names[0], ' and '.join(self.names)
+        name, both = self.names[0], ' and '.join(self.names)
         text = {
-            'radio': f'ranges of {one}', 'pair': f'ranges between {both}',
-            'closure': f'closures between {both}' if len(self.names) > 1 else f'closures of {one}',
-            'robot': f'all of {one} but its odometry', 'beacon': f'all of beacon {one}',
-            'odometry': f'odometry of {one}'}[self.kind]
+            'radio': f'ranges of {name}', 'pair': f'ranges between {both}',
+            'closure': f'closures between {both}' if len(self.names) > 1 else f'closures of {name}',
+            'robot': f'all of {name} but its odometry', 'beacon': f'all of beacon {name}',
+            'odometry': f'odometry of {name}'}[self.kind]
         begin = f' from {_seconds(self.begin_ns)}' if self.begin_ns else ''
         end = f' until {_seconds(self.end_ns)}' if self.end_ns else ''
         return text + begin + end
@@ -85,8 +85,8 @@ class Ruling:
         if not len(table) or not self._names_table(name):
             return chosen
         ends = [owners(graph, getattr(table, column)) for column in table.endpoints()]
-        wanted = [_owner(graph, one) for one in self.names]
-        found = [np.any([end == one for end in ends], axis=0) for one in wanted]
+        wanted = [_owner(graph, source) for source in self.names]
+        found = [np.any([end == owner for end in ends], axis=0) for owner in wanted]
         chosen = np.all(found, axis=0)
         if len(wanted) == 2 and wanted[0] == wanted[1]:
             chosen &= ends[0] == ends[-1]
@@ -134,11 +134,11 @@ class Rulings:
 
     def lasting(self) -> Rulings:
         """Without those that are about a stretch of time, whose data are forgotten."""
-        return self._changed(tuple(one for one in self.entries if not one.limited))
+        return self._changed(tuple(entry for entry in self.entries if not entry.limited))
 
     def _without(self, ruling: Ruling) -> tuple[Ruling, ...]:
-        return tuple(one for one in self.entries
-                     if not (one.names_same(ruling) and one.within(ruling)))
+        return tuple(entry for entry in self.entries
+                     if not (entry.names_same(ruling) and entry.within(ruling)))
 
     def _changed(self, entries: tuple[Ruling, ...]) -> Rulings:
         return self if entries == self.entries else Rulings(entries, self.revision + 1)
@@ -153,14 +153,14 @@ class Rulings:
 
     def _any(self, action: str, graph: Graph, name: str, table: Table) -> Mask:
         chosen = np.zeros(len(table), dtype=bool)
-        for one in self.entries:
-            if one.action == action:
-                chosen |= one.rows(graph, name, table)
+        for entry in self.entries:
+            if entry.action == action:
+                chosen |= entry.rows(graph, name, table)
         return chosen
 
     def values(self) -> dict[str, Any]:
         """As plain values, for JSON."""
-        return {'revision': self.revision, 'entries': [asdict(one) for one in self.entries]}
+        return {'revision': self.revision, 'entries': [asdict(entry) for entry in self.entries]}
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any] | None) -> Rulings:
@@ -168,7 +168,7 @@ class Rulings:
         if not values:
             return cls()
         return cls(tuple(
-            Ruling(**{**one, 'names': tuple(one['names'])}) for one in values['entries']),
+            Ruling(**{**entry, 'names': tuple(entry['names'])}) for entry in values['entries']),
             values['revision'])
 
 
