@@ -323,7 +323,8 @@ class HeightsConfig:
 
     inputs: dict[str, dict] = option(
         {}, 'sources of heights by a name of your choice: topic, type, field, scale, measures, '
-        'sigma_m, sigma_m_per_sqrt_s, correlation_s, offset_m, min_m, max_m, lever_arm')
+        'sigma_m, sigma_m_per_sqrt_s, correlation_s, offset_m, min_m, max_m, lever_arm; by robot '
+        'offset_m_of, lever_arm_of')
     beacon_sigma_m: float = option(
         10.0,
         'where robots measure heights, beacons of unknown position stand within about this '

@@ -209,11 +209,20 @@ class HeightInput:
     offset_m: float = option(
         0.0, 'height of what counts as 0: of the ground, or of the take-off', unit='m',
         lower=-1e5, upper=1e5)
+    offset_m_of: dict[str, float] = option(
+        {}, 'the same by robot name, where robots differ', unit='m', lower=-1e5, upper=1e5)
     min_m: float = option(
         0.05, 'measures: ground: nearer readings are refused', unit='m', lower=0.0, upper=1e3)
     max_m: float = option(
         40.0, 'measures: ground: farther readings are refused', unit='m', lower=0.1, upper=1e4)
     lever_arm: list[float] = option([], 'sensor in the base frame, x y z', unit='m')
+    lever_arm_of: dict[str, list[float]] = option(
+        {}, 'the same by robot name, where airframes differ', unit='m')
+
+    def of(self, robot: str) -> tuple[float, list[float]]:
+        """Offset, and lever arm (3,), of one robot, metres."""
+        return (self.offset_m_of.get(robot, self.offset_m),
+                self.lever_arm_of.get(robot, self.lever_arm) or [0.0, 0.0, 0.0])
 
     def check(self, where: str, robots: Collection[str]) -> None:
         """Raise ConfigError where the number cannot be found, or topics are not told apart."""
@@ -225,6 +234,12 @@ class HeightInput:
         if len(robots) > 1 and '{robot}' not in self.topic:
             raise ConfigError(f'{where}.topic: must contain {{robot}} with several robots')
         check_vector(self.lever_arm, (3,), f'{where}.lever_arm')
+        for name in ('offset_m_of', 'lever_arm_of'):
+            for robot in getattr(self, name):
+                if robot not in robots:
+                    raise ConfigError(f'{where}.{name}.{robot}: no such robot')
+        for robot, arm in self.lever_arm_of.items():
+            check_vector(arm, (3,), f'{where}.lever_arm_of.{robot}')
 
 
 HEIGHT_FIELDS = {

@@ -152,13 +152,13 @@ class Heights(Intake[PendingHeight]):
         drift = options.sigma_m_per_sqrt_s**2 * abs(stamp_ns - first_ns) * 1e-9
         variance = (options.sigma_m**2 + drift) / self._errors.share(
             source, stamp_ns, options.correlation_s)
-        lever = tuple(map(float, options.lever_arm or [0.0, 0.0, 0.0]))
-        height = value - origin + options.offset_m
+        offset, lever = options.of(sample.robot)
+        height = value - origin + offset
         if options.measures == 'ground':
             # The point that the beam hits is on the ground, however the robot leans.
-            lever, height = (lever[0], lever[1], lever[2] - value), options.offset_m
+            lever, height = [lever[0], lever[1], lever[2] - value], offset
         return PendingHeight(
-            stamp_ns, ((self._robots[sample.robot], stamp_ns),), height, lever,
+            stamp_ns, ((self._robots[sample.robot], stamp_ns),), height, tuple(lever),
             self._bounds.variance('heights', variance), sample.source, sample.value)
 
     def row(self, pending: PendingHeight, assembly: Assembly) -> str:

@@ -87,6 +87,31 @@ def test_a_beam_to_the_ground_ends_there_however_the_robot_leans():
     assert heights.height_m[0] == 0.0
 
 
+def test_airframes_have_their_own_offsets_and_lever_arms():
+    time, arm = 1.0, [0.0, 0.1, -0.4]
+    own = {'offset_m': 0.5, 'offset_m_of': {'B': 2.0}, 'lever_arm_of': {'B': arm}}
+    message = SimpleNamespace(header=header(time), range=3.0)
+    for sensor, low, expected in (
+            (LASER, -3.0, [0.5, 2.0]), ({**LASER, 'measures': 'height'}, 0.0, [3.5, 5.0])):
+        increment, _, world = fed(
+            {'heights': {'inputs': {'laser': {**sensor, **own}}}},
+            [(time, f'/{name}/laser', message) for name in 'AB'])
+        heights, pose = increment.heights, increment.poses
+        order = np.argsort(pose.robot[heights.point])
+        assert heights.height_m[order].tolist() == expected
+        for k, robot, lever in zip(order, world, (LASER['lever_arm'], arm), strict=True):
+            row = heights.point[k]
+            spot = pose.translation[row] + pose.rotation[row] @ heights.lever[k]
+            rotation, translation = odometry_frame(robot, time)
+            np.testing.assert_allclose(
+                spot, translation + rotation @ np.add(lever, [0.0, 0.0, low]), atol=1e-6)
+    for name, value in (('offset_m_of', 1.0), ('lever_arm_of', arm)):
+        with pytest.raises(ConfigError, match=rf'heights\.inputs\.laser\.{name}\.X'):
+            config(dimension=3, heights={'inputs': {'laser': {**LASER, name: {'X': value}}}})
+    with pytest.raises(ConfigError, match=r'lever_arm_of\.B'):
+        config(dimension=3, heights={'inputs': {'laser': {**LASER, 'lever_arm_of': {'B': [1.0]}}}})
+
+
 def test_a_barometer_starts_at_zero_and_wanders():
     low, high = 101325.0, 101205.0
     options = {'topic': '/{robot}/pressure', 'type': 'sensor_msgs/msg/FluidPressure',
