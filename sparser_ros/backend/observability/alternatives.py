@@ -25,8 +25,8 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...linalg.rotations import nearest_about_vertical, nearest_rotation
 from .pieces import Pieces
-from .registration import candidates, evidence_of
-from .rigid_kernels import DIRECTION, HEIGHT, WHOLE
+from .registration import candidates, constraints, evidence_of
+from .rigid_kernels import DIRECTION, HEIGHT
 from .rigid_problem import GROUND, WIDE, WIDTH, Placement, RigidProblem
 
 MOST_STARTS, MOST_FOLLOWED = 12, 6
@@ -229,16 +229,6 @@ def _carried(
     return Placement(rotation, shift)
 
 
-@dataclass(frozen=True)
-class _Ties:
-    """Who is measured where; rejected measurements may be the true ones, and count."""
-
-    first: Index
-    second: Index
-    point_first: Array
-    point_second: Array
-
-
 def proposals(
     problem: RigidProblem, movable: list[int], landmarks: list[int], apart_m: float
 ) -> list[Proposal]:
@@ -247,23 +237,14 @@ def proposals(
     `movable` are segments, `landmarks` variables of unknown landmarks; what is closer than
     `apart_m` to the present place is none.
     """
-    ties = _ties(problem)
     found = []
     for group in _subsets(movable):
-        found += _mirrored(problem, ties, group, landmarks)
+        found += _mirrored(problem, group, landmarks)
     for variable in movable:
-        found += _registered(problem, ties, variable, True, apart_m)
+        found += _registered(problem, variable, True, apart_m)
     for variable in landmarks:
-        found += _registered(problem, ties, variable, False, apart_m)
+        found += _registered(problem, variable, False, apart_m)
     return found + _rebuilt(problem, movable, landmarks)
-
-
-def _ties(problem: RigidProblem) -> _Ties:
-    places = problem.same.take(problem.same.part == WHOLE)
-    columns = [
-        np.concatenate([getattr(pairs, name) for pairs in (problem.ranges, places)])
-        for name in ('first', 'second', 'point_first', 'point_second')]
-    return _Ties(*columns)
 
 
 def _subsets(movable: list[int]) -> list[tuple[int, ...]]:
@@ -279,7 +260,7 @@ def private_landmarks(problem: RigidProblem, group: tuple[int, ...]) -> Index:
 
     Known landmarks are tied to nothing, since the ground stands for them: they never move along.
     """
-    ties = _ties(problem)
+    ties = problem.placing
     inside, tied, shared = (np.zeros(problem.variables + 1, dtype=bool) for _ in range(3))
     inside[list(group)] = True
     tied[ties.first], tied[ties.second] = True, True
@@ -290,30 +271,32 @@ def private_landmarks(problem: RigidProblem, group: tuple[int, ...]) -> Index:
 
 
 def _mirrored(
-    problem: RigidProblem, ties: _Ties, group: tuple[int, ...], landmarks: list[int]
+    problem: RigidProblem, group: tuple[int, ...], landmarks: list[int]
 ) -> list[Proposal]:
     """The group mirrored with its own landmarks, and with all unknown landmarks."""
     result: list[Proposal] = []
+    ties, here = problem.placing, problem.identity()
     for marks in (private_landmarks(problem, group).tolist(), landmarks):
         members = np.zeros(problem.variables + 1, dtype=bool)
         members[list(group)] = True
         members[list(marks)] = True
         out = members[ties.first] & ~members[ties.second]
         back = members[ties.second] & ~members[ties.first]
-        points = np.concatenate([ties.point_second[out], ties.point_first[back]])
-        if len(points) == 0:
+        others = np.concatenate([ties.second[out], ties.first[back]])
+        if len(others) == 0:
             continue
-        names = np.unique(np.concatenate([ties.second[out], ties.first[back]]))
-        placement = _reflected(problem, ties, members, points)
+        points = problem.placed(here, others, np.concatenate([
+            ties.arm_second[out], ties.arm_first[back]]))
+        placement = _reflected(problem, members, points)
         chosen = _best_landmarks(problem, placement, landmarks)
-        result.append(Proposal(chosen, tuple(names.tolist())))
+        result.append(Proposal(chosen, tuple(np.unique(others).tolist())))
         if list(marks) == landmarks:
             break
     return result
 
 
 def _reflected(
-    problem: RigidProblem, ties: _Ties, members: Mask, points: Array
+    problem: RigidProblem, members: Mask, points: Array
 ) -> Placement:
     """Members mirrored about the line (plane) that fits points best."""
     d = problem.dimension
@@ -327,9 +310,10 @@ def _reflected(
         shift[variable] = (center - middle) @ mirror.T + middle - center
         if variable < problem.pieces:
             # A reflection is no motion of a robot; the nearest proper one is.
+            ties = problem.placing
             arm = np.concatenate([
-                ties.point_first[ties.first == variable],
-                ties.point_second[ties.second == variable]]) - center
+                ties.arm_first[ties.first == variable],
+                ties.arm_second[ties.second == variable]])
             rotation[variable] = nearest_rotation((mirror @ (arm.T @ arm))[None])[0]
     return Placement(rotation, shift)
 
@@ -350,19 +334,19 @@ def _best_landmarks(
 
 
 def _cost_by_variable(problem: RigidProblem, at: Placement) -> Array:
+    ties = problem.ties
+    apart = np.linalg.norm(
+        problem.placed(at, ties.second, ties.arm_second)
+        - problem.placed(at, ties.first, ties.arm_first), axis=1)
+    square = ties.weight * (apart - ties.distance)**2
     total = np.zeros(problem.variables + 1)
-    for pairs, distance in zip(problem.carried[:2], (problem.distance, 0.0), strict=True):
-        apart = np.linalg.norm(
-            problem.placed(at, pairs.second, pairs.arm_second)
-            - problem.placed(at, pairs.first, pairs.arm_first), axis=1)
-        square = (pairs.root * (apart - distance))**2
-        for variable in (pairs.first, pairs.second):
-            np.add.at(total, variable, square / (1 + square / WIDE))
+    for variable in (ties.first, ties.second):
+        np.add.at(total, variable, square / (1 + square / WIDE))
     return total
 
 
 def _registered(
-    problem: RigidProblem, ties: _Ties, variable: int, turn: bool, apart_m: float
+    problem: RigidProblem, variable: int, turn: bool, apart_m: float
 ) -> list[Proposal]:
     """Other minima of one variable among the others as they are.
 
@@ -370,7 +354,7 @@ def _registered(
     """
     own = private_landmarks(problem, (variable,)) if turn else np.zeros(0, dtype=np.int64)
     evidence = evidence_of(problem, variable, own, rejected=True)
-    if evidence.rows == 0:
+    if constraints(evidence) == 0:
         return []
     d, center = problem.dimension, problem.centers[variable]
     found = candidates(evidence, turn, (np.eye(d), center), WIDE)
@@ -437,17 +421,17 @@ def _best_tied(problem: RigidProblem, rest: list[int]) -> int:
     """The variable of `rest` with most constraints by the others for its unknowns; -1 = none."""
     if not rest:
         return -1
-    d = problem.dimension
+    d, ties = problem.dimension, problem.ties
     waiting = np.zeros(problem.variables + 1, dtype=bool)
     waiting[rest] = True
     rows = np.zeros(problem.variables + 1)
     for part, most in ((HEIGHT, 1), (DIRECTION, d - 1)):
         # Of a vertical and of heights there is one each, however often measured.
-        rows[problem.same.first[problem.same.part == part]] += most
-    same = problem.same.take(problem.same.part == WHOLE)
-    for pairs, each in ((problem.ranges, 1), (same, d)):
-        for own, other in ((pairs.first, pairs.second), (pairs.second, pairs.first)):
-            np.add.at(rows, own[~waiting[other]], each)
+        rows[ties.first[ties.part == part]] += most
+    places = problem.placing
+    for own, other in ((places.first, places.second), (places.second, places.first)):
+        placed = ~waiting[other]
+        np.add.at(rows, own[placed], places.scalars[placed])
     size = np.full(problem.variables + 1, d)
     size[:problem.pieces] += problem.turns
     share = rows / size

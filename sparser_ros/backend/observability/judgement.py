@@ -32,8 +32,8 @@ from .alternatives import private_landmarks
 from .datum import frame_missing
 from .observability import MOST_RANGES
 from .pieces import cut
-from .registration import candidates, evidence_of
-from .rigid_kernels import DIRECTION, HEIGHT, WHOLE, CarriedPairs
+from .registration import candidates, constraints, evidence_of
+from .rigid_kernels import DIRECTION, DISTANCE, HEIGHT, WHOLE, Ties
 from .rigid_model import RobustWeights, rigid_problem
 from .rigid_problem import Placement, RigidProblem
 
@@ -97,10 +97,8 @@ class _Case:
     estimate: Estimate
     parts: OdometrySegments
     problem: RigidProblem
-    ties: CarriedPairs
-    """What is believed, ranges first."""
-    distance: Array
-    """(k,): NaN where the points coincide."""
+    ties: Ties
+    """What is believed."""
     vector: Array
     """(k, d): between the points of a tie, m."""
     reach: Array
@@ -157,19 +155,16 @@ def _case(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> _Ca
     closures = edges.take(apart)
     problem = rigid_problem(graph.replaced(relative_poses=closures.replaced(
         odometry=np.zeros(len(closures), dtype=bool))), estimate, parts, 0.0, believed)
-    both = problem.carried[:2]
-    distance = np.append(problem.distance, np.full(len(both[1].root), np.nan))
-    use = np.concatenate([pairs.kept & (pairs.root > 0) for pairs in both])
-    ties = CarriedPairs(*(np.concatenate(columns)[use] for columns in zip(*both, strict=True)))
-    here, distance = problem.identity(), distance[use]
+    ties = problem.ties.take(problem.ties.kept & (problem.ties.weight > 0))
+    here = problem.identity()
     vector = problem.placed(here, ties.second, ties.arm_second) - problem.placed(
         here, ties.first, ties.arm_first)
-    length = np.where(np.isnan(distance), np.linalg.norm(vector, axis=1), distance)
+    length = np.where(
+        ties.part == DISTANCE, ties.distance, np.linalg.norm(vector, axis=1))
     ends, size = np.concatenate([ties.first, ties.second]), problem.variables + 1
     reach = np.bincount(ends, np.tile(length, 2), minlength=size) / np.maximum(
         np.bincount(ends, minlength=size), 1)
-    return _Case(
-        graph, estimate, parts, problem, ties, distance, vector, np.maximum(reach, 1e-9))
+    return _Case(graph, estimate, parts, problem, ties, vector, np.maximum(reach, 1e-9))
 
 
 def _parts(graph: Graph, tied: Mask) -> OdometrySegments:
@@ -191,10 +186,10 @@ def _sides(case: _Case) -> list[Array]:
     Along a distance, in its noise; coincidences hold in all directions, whatever their noise.
     """
     ties, d, count = case.ties, case.problem.dimension, case.problem.pieces
-    same, whole = np.isnan(case.distance), ties.part == WHOLE
+    same, whole = ties.part != DISTANCE, (ties.part == WHOLE) | (ties.part == DISTANCE)
     root = np.zeros((len(same), d, d))
     length = np.maximum(np.linalg.norm(case.vector, axis=1), 1e-12)
-    root[:, 0] = case.vector * (ties.root / length)[:, None]
+    root[:, 0] = case.vector * (np.sqrt(ties.weight) / length)[:, None]
     scale = np.where(ties.part == DIRECTION, 1.0, np.minimum(
         case.reach[ties.first], case.reach[ties.second]))
     root[same] = np.eye(d) * (np.sqrt(_PLACED) / scale[same])[:, None, None]
@@ -308,7 +303,7 @@ def _other_places(
     sigma = case.reach / np.sqrt(np.maximum(least, 1e-12))
     tied = np.bincount(ties.first, minlength=len(sigma)) + np.bincount(
         ties.second, minlength=len(sigma))
-    same = np.isnan(case.distance)
+    same = ties.part != DISTANCE
     placed = np.zeros(len(tied), dtype=bool)
     placed[ties.first[same]] = placed[ties.second[same]] = True
     marks = count + np.flatnonzero(~graph.landmarks.fixed)
@@ -381,7 +376,7 @@ def _other_place(
     # Landmarks that a part alone measures move along with it.
     own = private_landmarks(problem, (variable,)) if turn else np.zeros(0, dtype=np.int64)
     evidence = evidence_of(problem, variable, own)
-    if evidence.rows == 0:
+    if constraints(evidence) == 0:
         return None
     tried = candidates(evidence, turn, (np.eye(d), here))
     moved = np.linalg.norm(tried.position - here, axis=1)
@@ -411,7 +406,7 @@ def _name(case: _Case, variable: int) -> str:
 def _measured(case: _Case, variable: int) -> tuple[str, int]:
     """`3 ranges`, `12 ranges and sightings`, and how many ranges."""
     own = (case.ties.first == variable) | (case.ties.second == variable)
-    total, ranges = int(np.sum(own)), int(np.sum(~np.isnan(case.distance[own])))
+    total, ranges = int(np.sum(own)), int(np.sum(case.ties.part[own] == DISTANCE))
     if ranges == total:
         return counted(ranges, 'range'), ranges
     return f'{total} ranges and sightings', ranges

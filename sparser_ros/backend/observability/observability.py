@@ -19,9 +19,9 @@ from .alternatives import Comparison, compare, proposals
 from .datum import Location
 from .pieces import Joints, Pieces, cut
 from .registration import candidates, ranges_to
-from .rigid_kernels import WHOLE
+from .rigid_kernels import DISTANCE, WHOLE, Ties
 from .rigid_model import RobustWeights, rigid_problem
-from .rigid_problem import GROUND, Pairs, Placement, RigidProblem
+from .rigid_problem import Placement, RigidProblem
 from .uncertainty import Uncertainty, uncertainty
 
 MISFIT = 2.0
@@ -201,10 +201,8 @@ def _verdict(
 
 
 def _linked(problem: RigidProblem, variable: int) -> int:
-    return sum(
-        int(np.sum(((pairs.first == variable) | (pairs.second == variable)) & pairs.kept
-                   & (pairs.part == WHOLE)))
-        for pairs in (problem.ranges, problem.same))
+    ties = problem.placing
+    return int(np.sum(((ties.first == variable) | (ties.second == variable)) & ties.kept))
 
 
 def _alternatives(
@@ -295,7 +293,7 @@ def _words(case: _Case, mirror: tuple[int, ...]) -> str:
         return 'turned or moved as a whole'
     names, count = [], len(case.segments)
     for variable in mirror:
-        if variable == GROUND:
+        if variable == case.whole.variables:
             names.append('known points')
         elif variable < count:
             names.append(f'the path of {case.graph.robots[case.segments.robot[variable]]}')
@@ -329,12 +327,13 @@ def warm_up(dimension: int) -> None:
     size = d + (1 if d == 2 else 3)
     places = np.vander(np.arange(1.0, 7.0), d)
     zero = np.zeros(6)
-    pairs = Pairs(
-        np.array([0, 0, 1, 1, 0, 1]), np.array([2, 2, 2, 2, GROUND, GROUND]), places,
-        places[::-1].copy(), zero + 1, np.arange(6), zero == 0, zero + d,
-        np.zeros(6, dtype=np.int64))
+    first, part = np.array([0, 0, 1, 1, 0, 1]), np.full(6, DISTANCE)
+    part[3:] = WHOLE
+    ties = Ties(
+        first, np.array([2, 2, 2, 2, 3, 3]), places, places[::-1].copy(), zero + 3, zero + 1,
+        zero == 0, part, np.arange(6), zero + d)
     joints = Joints(
         np.array([0]), np.array([1]), places[:1], np.zeros((1, size)), np.eye(size)[None])
-    problem = RigidProblem(2, np.eye(4, d), pairs, zero + 3, pairs, joints)
+    problem = RigidProblem(2, np.eye(4, d), ties, joints)
     problem.relaxed(problem.identity(), np.ones(problem.unknowns, dtype=bool), 1)
     candidates(ranges_to(places, places[::-1].copy(), zero + 3, zero + 1), turn=True)

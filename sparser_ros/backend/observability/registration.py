@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from ...array_types import Array, Index
 from ...linalg.rotations import angle_to_matrix
-from .rigid_kernels import DIRECTION, HEIGHT, WHOLE, CarriedPairs, Unknowns, descended
+from .rigid_kernels import DIRECTION, DISTANCE, HEIGHT, WHOLE, Ties, Unknowns, descended
 from .rigid_problem import QUADRATIC, Placement, RigidProblem
 
 TRIED_HEADINGS = 12
@@ -26,50 +25,30 @@ MOST_ROWS = 120
 """Distances that a search takes, picked evenly: its work is linear in them."""
 
 
-class Evidence(NamedTuple):
-    """What ties one variable, number 0, to known places, which the ground, number 1, carries."""
-
-    ranges: CarriedPairs
-    distance: Array
-    same: CarriedPairs
-    """Coincidences."""
-    group: Index
-    """(c,): those of one measurement share a number."""
-    degrees: Array
-    """(groups,): by which kernels widen."""
-
-    @property
-    def rows(self) -> int:
-        """Scalar constraints."""
-        d, part = self.same.arm_second.shape[1], self.same.part
-        return (len(self.distance) + d * int(np.sum(part == WHOLE)) + bool(np.any(part == HEIGHT))
-                + (d - 1) * bool(np.any(part == DIRECTION)))
-
-    def thinned(self) -> Evidence:
-        """At most MOST_ROWS distances, evenly picked, with their weights scaled up."""
-        step = -(-len(self.distance) // MOST_ROWS)
-        if step <= 1:
-            return self
-        ranges = CarriedPairs(*(column[::step].copy() for column in self.ranges))
-        return self._replace(
-            ranges=ranges._replace(root=ranges.root * np.sqrt(step)),
-            distance=self.distance[::step].copy())
-
-
-def _carried(arms: Array, places: Array, weight: Array, part: Index) -> CarriedPairs:
-    count = len(arms)
-    return CarriedPairs(
-        np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64), arms, places,
-        np.sqrt(weight), np.ones(count, dtype=bool), part)
-
-
-def ranges_to(arms: Array, places: Array, distance: Array, weight: Array) -> Evidence:
+def ranges_to(arms: Array, places: Array, distance: Array, weight: Array) -> Ties:
     """Distances (k,) from points on a body, (k, d) from its centre, to places (k, d) in map."""
-    count, d = arms.shape
-    zero, none = np.zeros(0, dtype=np.int64), np.zeros((0, d))
-    return Evidence(
-        _carried(arms, places, weight, np.zeros(count, dtype=np.int64)), distance,
-        _carried(none, none, np.zeros(0), zero), zero, np.zeros(0))
+    number = np.arange(len(arms))
+    zero = np.zeros_like(number)
+    return Ties(zero, zero + 1, arms, places, distance, weight, number >= 0, zero + DISTANCE,
+                number, np.ones(len(arms)))
+
+
+def constraints(evidence: Ties) -> int:
+    """Scalar constraints that ties put on one variable; of a vertical and of heights there is one
+    each, however often measured."""
+    d, part = evidence.arm_second.shape[1], evidence.part
+    return (int(np.sum(part == DISTANCE)) + d * int(np.sum(part == WHOLE))
+            + bool(np.any(part == HEIGHT)) + (d - 1) * bool(np.any(part == DIRECTION)))
+
+
+def _thinned(evidence: Ties) -> Ties:
+    """At most MOST_ROWS distances, evenly picked, with their weights scaled up."""
+    apart = evidence.part == DISTANCE
+    step = -(-int(np.sum(apart)) // MOST_ROWS)
+    if step <= 1:
+        return evidence
+    few = evidence.take(~apart | ((np.cumsum(apart) - 1) % step == 0))
+    return few._replace(weight=np.where(few.part == DISTANCE, few.weight * step, few.weight))
 
 
 @dataclass(frozen=True)
@@ -86,40 +65,31 @@ class Candidates:
 def evidence_of(
     problem: RigidProblem, variable: int, unplaced: Index, rejected: bool = False,
     at: Placement | None = None,
-) -> Evidence:
-    """Constraints between one variable and all others but the unplaced ones.
+) -> Ties:
+    """What ties one variable, number 0, to all others but the unplaced ones, which the ground,
+    number 1, carries.
 
     Measurements that the robust solve rejects are among them where `rejected`. The others are
     where the estimate has them, or a placement `at`.
     """
-    at = problem.identity() if at is None else at
-
+    at, ties = problem.identity() if at is None else at, problem.ties
     out = np.zeros(problem.variables + 1, dtype=bool)
     out[unplaced] = True
-
-    def sides(pairs: CarriedPairs) -> tuple[Array, Array, Index]:
-        used = pairs.kept | rejected
-        first = np.flatnonzero(used & (pairs.first == variable) & ~out[pairs.second])
-        second = np.flatnonzero(used & (pairs.second == variable) & ~out[pairs.first])
-        own = np.concatenate([pairs.arm_first[first], pairs.arm_second[second]])
-        rows = np.concatenate([first, second])
-        arm = np.concatenate([pairs.arm_second[first], pairs.arm_first[second]])
-        other = problem.placed(
-            at, np.concatenate([pairs.second[first], pairs.first[second]]), arm)
-        return own, np.where((pairs.part[rows] == DIRECTION)[:, None], arm, other), rows
-
-    arms, places, rows = sides(problem.carried[0])
-    own, there, same = sides(problem.carried[1])
-    _, first, group = np.unique(problem.same.group[same], return_index=True, return_inverse=True)
-    return Evidence(
-        _carried(arms, places, problem.ranges.weight[rows], problem.ranges.part[rows]),
-        problem.distance[rows],
-        _carried(own, there, problem.same.weight[same], problem.same.part[same]),
-        group.reshape(-1), problem.same.degrees[same][first])
+    used = ties.kept | rejected
+    first = np.flatnonzero(used & (ties.first == variable) & ~out[ties.second])
+    second = np.flatnonzero(used & (ties.second == variable) & ~out[ties.first])
+    rows = np.concatenate([first, second])
+    arm = np.concatenate([ties.arm_second[first], ties.arm_first[second]])
+    place = problem.placed(at, np.concatenate([ties.second[first], ties.first[second]]), arm)
+    some, zero = ties.take(rows), np.zeros(len(rows), dtype=np.int64)
+    return some._replace(
+        first=zero, second=zero + 1, kept=zero == 0,
+        arm_first=np.concatenate([ties.arm_first[first], ties.arm_second[second]]),
+        arm_second=np.where((some.part == DIRECTION)[:, None], arm, place))
 
 
 def candidates(
-    evidence: Evidence, turn: bool, start: tuple[Array, Array] | None = None,
+    evidence: Ties, turn: bool, start: tuple[Array, Array] | None = None,
     width: float = QUADRATIC,
 ) -> Candidates:
     """Local minima from many starts, and from `start` (rotations, positions), best first.
@@ -128,11 +98,11 @@ def candidates(
     on every measurement.
     """
     # Heavier ones that stand for several would be doubted for errors that none of these has.
-    evidence = evidence.thinned() if turn else evidence
-    d = evidence.ranges.arm_second.shape[1]
+    evidence = _thinned(evidence) if turn else evidence
+    d = evidence.arm_second.shape[1]
     headings = np.eye(d)[None]
     if turn:
-        headings = _headings(d, bool(np.any(evidence.same.part == DIRECTION)))
+        headings = _headings(d, bool(np.any(evidence.part == DIRECTION)))
     position = np.concatenate([_multilaterated(evidence, r) for r in headings])
     rotation = np.repeat(headings, 2, axis=0)
     if start is not None:
@@ -141,7 +111,7 @@ def candidates(
     cost = np.empty(len(position))
     size = d + (0 if not turn else 1 if d == 2 else 3)
     descended(
-        *evidence, Unknowns(np.zeros(2, dtype=np.int64), np.array([size, 0])), rotation, position,
+        evidence, Unknowns(np.zeros(2, dtype=np.int64), np.array([size, 0])), rotation, position,
         width, MOST_DESCENT_STEPS, cost)
     order = np.argsort(cost, kind='stable')
     return Candidates(rotation[order], position[order], cost[order])
@@ -164,25 +134,21 @@ def _headings(dimension: int, level: bool) -> Array:
     return np.array([matrix for matrix in signed if np.linalg.det(matrix) > 0])
 
 
-def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
+def _multilaterated(evidence: Ties, rotation: Array) -> Array:
     """(2, d): linear estimate of the centre at a heading, and its mirror image."""
-    ranges, coincident = evidence.ranges, evidence.same
-    seen_from = ranges.arm_second - ranges.arm_first @ rotation.T
-    same = coincident.arm_second - coincident.arm_first @ rotation.T
-    if np.any(coincident.part == WHOLE):
-        middle = np.mean(same[coincident.part == WHOLE], axis=0)
+    place = evidence.arm_second - evidence.arm_first @ rotation.T
+    whole, level, apart = (evidence.part == part for part in (WHOLE, HEIGHT, DISTANCE))
+    if np.any(whole) or not np.any(apart):
+        middle = np.mean(place[whole if np.any(whole) else level], axis=0)
         return np.stack([middle, middle])
-    if not len(seen_from):
-        middle = np.mean(same[coincident.part == HEIGHT], axis=0)
-        return np.stack([middle, middle])
-    if np.any(coincident.part == HEIGHT):
+    seen_from, distance = place[apart], evidence.distance[apart]
+    if np.any(level):
         # The height is known: what is left of the distances is of the horizontal plane.
-        height = float(np.median(same[coincident.part == HEIGHT, -1]))
-        level = np.sqrt(np.maximum(
-            evidence.distance**2 - (seen_from[:, -1] - height)**2, 0.0))
-        return np.insert(_trilaterated(seen_from[:, :-1], level), seen_from.shape[1] - 1, height,
+        height = float(np.median(place[level, -1]))
+        flat = np.sqrt(np.maximum(distance**2 - (seen_from[:, -1] - height)**2, 0.0))
+        return np.insert(_trilaterated(seen_from[:, :-1], flat), seen_from.shape[1] - 1, height,
                          axis=1)
-    return _trilaterated(seen_from, evidence.distance)
+    return _trilaterated(seen_from, distance)
 
 
 def _trilaterated(seen_from: Array, distance: Array) -> Array:

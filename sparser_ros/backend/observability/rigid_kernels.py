@@ -15,13 +15,14 @@ from ...linalg.compiled import compiled
 
 _compiled = compiled(error_model='numpy')
 
-WHOLE, HEIGHT, DIRECTION = 0, 1, 2
-"""Of two points that coincide: all of them, their last coordinates, or the directions of their
-arms, wherever the centres are; the second direction is one of map."""
+WHOLE, HEIGHT, DIRECTION, DISTANCE = 0, 1, 2, 3
+"""What a tie says of its two points: that they coincide altogether, in their last coordinates, or
+in the directions of their arms, wherever the centres are (the second is one of map); or how far
+they are apart."""
 
 
-class CarriedPairs(NamedTuple):
-    """Pairs of points, each carried by a variable."""
+class Ties(NamedTuple):
+    """Measurements between points, each carried by a variable."""
 
     first: Index
     """(k,): variable; the ground is the last."""
@@ -29,12 +30,30 @@ class CarriedPairs(NamedTuple):
     arm_first: Array
     """(k, d): from the centre of the variable to its point, m."""
     arm_second: Array
-    root: Array
-    """(k,): square root of the weight, 1/m."""
+    distance: Array
+    """(k,): m; 0 where the points coincide."""
+    weight: Array
+    """(k,): 1/m^2."""
     kept: Mask
     """(k,): false for measurements that the robust solve rejects."""
     part: Index
-    """(k,): `WHOLE`, `HEIGHT` or `DIRECTION`: what of the two points coincides."""
+    """(k,): `WHOLE`, `HEIGHT`, `DIRECTION` or `DISTANCE`."""
+    group: Index
+    """(k,): ties of one measurement share a number; numbers are below k."""
+    degrees: Array
+    """(k,): degrees of freedom of the measurement, by which kernels widen; infinite for surveyed
+    places of landmarks and for verticals, which no kernel doubts."""
+
+    def take(self, rows: Mask | Index) -> Ties:
+        """Some of the ties."""
+        some = Ties._make(column[rows] for column in self)
+        return some._replace(group=np.unique(some.group, return_inverse=True)[1].reshape(-1))
+
+    @property
+    def scalars(self) -> Array:
+        """(k,): scalar residuals of each."""
+        d = self.arm_first.shape[1]
+        return np.array([d, 1, d - 1, 1])[self.part]
 
 
 class Unknowns(NamedTuple):
@@ -47,98 +66,76 @@ class Unknowns(NamedTuple):
 
 
 @_compiled
-def _gap(rotation, base, pairs, k, arm, gap):  # type: ignore[no-untyped-def]
-    """Squared distance of pair k; turned arms (2, d) and the vector between the points (d,)."""
+def _square(rotation, base, ties, k, arm, gap):  # type: ignore[no-untyped-def]
+    """Squared whitened residual of tie k; turned arms (2, d) and the vector between points (d,)."""
     d = base.shape[1]
-    f, s = pairs.first[k], pairs.second[k]
+    f, s = ties.first[k], ties.second[k]
     square = 0.0
     for i in range(d):
         arm[0, i] = 0.0
         arm[1, i] = 0.0
         for j in range(d):
-            arm[0, i] += rotation[f, i, j] * pairs.arm_first[k, j]
-            arm[1, i] += rotation[s, i, j] * pairs.arm_second[k, j]
+            arm[0, i] += rotation[f, i, j] * ties.arm_first[k, j]
+            arm[1, i] += rotation[s, i, j] * ties.arm_second[k, j]
         gap[i] = base[s, i] + arm[1, i] - base[f, i] - arm[0, i]
-        if pairs.part[k] == DIRECTION:
+        if ties.part[k] == DIRECTION:
             gap[i] = arm[1, i] - arm[0, i]
-        elif pairs.part[k] == HEIGHT and i < d - 1:
+        elif ties.part[k] == HEIGHT and i < d - 1:
             gap[i] = 0.0
         square += gap[i] * gap[i]
-    return square
+    if ties.part[k] == DISTANCE:
+        square = (np.sqrt(square) - ties.distance[k]) ** 2
+    return ties.weight[k] * square
 
 
 @_compiled
-def pair_cost(rotation, base, ranges, distance, same, group, degrees, width):  # type: ignore[no-untyped-def]
-    """Sum of squared residuals of what is kept, or of Geman-McClure terms of all (c^2 = `width`).
-
-    `group` (c,) numbers the measurements behind the coincidences, `degrees` widens their kernels.
-    """
-    d = base.shape[1]
+def tie_cost(rotation, base, ties, width):  # type: ignore[no-untyped-def]
+    """Sum of squares of what is kept, or of Geman-McClure terms of all (c^2 = `width`)."""
+    d, count = base.shape[1], len(ties.group)
     arm, gap = np.empty((2, d)), np.empty(d)
+    squares, widths = np.zeros(count), np.ones(count)
     total = 0.0
-    for k in range(len(distance)):
-        square = _gap(rotation, base, ranges, k, arm, gap)
-        residual = ranges.root[k] * (np.sqrt(square) - distance[k])
-        square = residual * residual
+    for k in range(count):
+        square = _square(rotation, base, ties, k, arm, gap)
         if not np.isinf(width):
-            total += square / (1 + square / width)
-        elif ranges.kept[k]:
+            squares[ties.group[k]] += square
+            widths[ties.group[k]] = width * ties.degrees[k]
+        elif ties.kept[k]:
             total += square
-    squares = np.zeros(len(degrees))
-    for k in range(len(group)):
-        square = _gap(rotation, base, same, k, arm, gap)
-        square *= same.root[k] * same.root[k]
-        if not np.isinf(width):
-            squares[group[k]] += square
-        elif same.kept[k]:
-            total += square
-    for g in range(len(degrees)):
-        total += squares[g] / (1 + squares[g] / (width * degrees[g]))
+    for g in range(count):
+        total += squares[g] / (1 + squares[g] / widths[g])
     return total
 
 
 @_compiled
-def pair_normal_equations(  # type: ignore[no-untyped-def]
-    rotation, base, ranges, distance, same, group, degrees, width, unknowns, normal, gradient,
+def tie_normal_equations(  # type: ignore[no-untyped-def]
+    rotation, base, ties, width, unknowns, normal, gradient,
 ):
     """Add J^T W J to `normal` (u, u) and J^T W r to `gradient` (u,), W the robust weights."""
-    d = base.shape[1]
+    d, count = base.shape[1], len(ties.group)
     turns = 1 if d == 2 else 3
-    row = np.empty((2, d + turns))
-    arm = np.empty((2, d))
-    gap = np.empty(d)
+    row, arm, gap = np.empty((2, d + turns)), np.empty((2, d)), np.empty(d)
     side = np.empty(2, dtype=np.int64)
-    squares = np.zeros(len(degrees))
-    for k in range(len(group)):
+    squares = np.zeros(count)
+    for k in range(count):
         if np.isinf(width):
             break
-        squares[group[k]] += _gap(rotation, base, same, k, arm, gap) * same.root[k] ** 2
-
-    for k in range(len(distance) + len(group)):
-        is_range = k < len(distance)
-        c = k - len(distance)
-        if is_range:
-            side[0], side[1] = ranges.first[k], ranges.second[k]
-        else:
-            side[0], side[1] = same.first[c], same.second[c]
-        square = _gap(rotation, base, ranges, k, arm, gap) if is_range else _gap(
-            rotation, base, same, c, arm, gap)
-        if is_range:
-            length = np.sqrt(square)
-            residual = ranges.root[k] * (length - distance[k])
-            weight = 1.0 if ranges.kept[k] else 0.0
-            if not np.isinf(width):
-                weight = (1 + residual * residual / width) ** -2.0
-            scale = ranges.root[k] / max(length, 1e-9)
-        else:
-            weight = 1.0 if same.kept[c] else 0.0
-            if not np.isinf(width):
-                weight = (1 + squares[group[c]] / (width * degrees[group[c]])) ** -2.0
-            scale = same.root[c]
+        squares[ties.group[k]] += _square(rotation, base, ties, k, arm, gap)
+    for k in range(count):
+        weight = 1.0 if ties.kept[k] else 0.0
+        if not np.isinf(width):
+            weight = (1 + squares[ties.group[k]] / (width * ties.degrees[k])) ** -2.0
         if weight == 0.0:
             continue
-        part = 0 if is_range else same.part[c]
-        for axis in range(d - 1 if part == HEIGHT else 0, 1 if is_range else d):
+        side[0], side[1] = ties.first[k], ties.second[k]
+        _square(rotation, base, ties, k, arm, gap)
+        part, scale = ties.part[k], np.sqrt(ties.weight[k])
+        length = 0.0
+        if part == DISTANCE:
+            for i in range(d):
+                length += gap[i] * gap[i]
+            length = np.sqrt(length)
+        for axis in range(d - 1 if part == HEIGHT else 0, 1 if part == DISTANCE else d):
             # One row of the Jacobian: along the line of sight, or along one axis of map.
             for q in range(2):
                 sign = -scale if q == 0 else scale
@@ -148,7 +145,9 @@ def pair_normal_equations(  # type: ignore[no-untyped-def]
                     for i in range(d):
                         arm[0, i] = arm[1, i]
                 for i in range(d):
-                    row[q, i] = sign * gap[i] if is_range else (sign if i == axis else 0.0)
+                    row[q, i] = sign if i == axis else 0.0
+                    if part == DISTANCE:
+                        row[q, i] = sign / max(length, 1e-9) * gap[i]
                 if d == 2:
                     row[q, 2] = arm[q, 0] * row[q, 1] - arm[q, 1] * row[q, 0]
                 else:
@@ -158,8 +157,7 @@ def pair_normal_equations(  # type: ignore[no-untyped-def]
                 if part == DIRECTION:
                     # The turn's columns come from the shift's, which a direction does not have.
                     row[q, axis] = 0.0
-            if not is_range:
-                residual = scale * gap[axis]
+            residual = scale * (length - ties.distance[k] if part == DISTANCE else gap[axis])
             for q in range(2):
                 at = unknowns.begin[side[q]]
                 for i in range(unknowns.size[side[q]]):
@@ -190,7 +188,7 @@ def add_joints(before, after, residual, by_before, by_after, unknowns, normal, g
 
 @_compiled
 def descended(  # type: ignore[no-untyped-def]
-    ranges, distance, same, group, degrees, unknowns, rotation, position, width, steps, costs,
+    ties, unknowns, rotation, position, width, steps, costs,
 ):
     """Levenberg-Marquardt of variable 0 against the ground, variable 1, from every start.
 
@@ -206,14 +204,12 @@ def descended(  # type: ignore[no-untyped-def]
         moved[1, i, i] = 1.0
     for start in range(len(position)):
         here[0], turned[0] = position[start], rotation[start]
-        cost = pair_cost(turned, here, ranges, distance, same, group, degrees, width)
+        cost = tie_cost(turned, here, ties, width)
         damping, fresh = 1e-2, True
         for _ in range(steps):
             if fresh:
                 normal[:], gradient[:] = 0.0, 0.0
-                pair_normal_equations(
-                    turned, here, ranges, distance, same, group, degrees, width, unknowns, normal,
-                    gradient)
+                tie_normal_equations(turned, here, ties, width, unknowns, normal, gradient)
             largest = 0.0
             for i in range(size):
                 largest = max(largest, normal[i, i])
@@ -225,7 +221,7 @@ def descended(  # type: ignore[no-untyped-def]
             moved[0] = turned[0]
             if size > d:
                 _turn(step, d, turned[0], moved[0])
-            value = pair_cost(moved, there, ranges, distance, same, group, degrees, width)
+            value = tie_cost(moved, there, ties, width)
             fresh = value < cost
             if fresh:
                 gain = cost - value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from ...graph.estimate import antennas
 from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import chi_square_kappa
 from .pieces import Joints, no_joints
-from .rigid_kernels import DIRECTION, HEIGHT, WHOLE
-from .rigid_problem import GROUND, Pairs, RigidProblem
+from .rigid_kernels import DIRECTION, DISTANCE, HEIGHT, WHOLE, Ties
+from .rigid_problem import GROUND, RigidProblem
 
 CELL_M = 0.5
 """Ranges between two places of this size are one piece of information: their biases are equal."""
@@ -51,60 +51,61 @@ def rigid_problem(
     """
     believed = RobustWeights() if believed is None else believed
     b, d = len(parts), graph.dimension
-    ranges, distance = _ranges(graph, estimate, parts, range_sigma_floor_m, believed, most_ranges)
-    same = _joined([
-        _coincidences(graph, estimate, parts, believed),
+    # Arms are points in map until the centres are known.
+    ties = _joined([
+        _ranges(graph, estimate, parts, range_sigma_floor_m, believed, most_ranges),
+        *_coincidences(graph, estimate, parts, believed),
         _verticals(graph, estimate, parts, believed),
         _heights(graph, estimate, parts, range_sigma_floor_m, believed)])
+    ends, ground = (ties.first, ties.second), b + graph.n_landmarks
     fixed = b + np.flatnonzero(graph.landmarks.fixed)
-    ranges, same = _grounded(ranges, fixed), _grounded(same, fixed)
-    centers = np.zeros((b + graph.n_landmarks + 1, d))
+    first, second = (
+        np.where((end == GROUND) | np.isin(end, fixed), ground, end) for end in ends)
+    centers = np.zeros((ground + 1, d))
     count = np.zeros(len(centers))
-    for pairs in (ranges, same):
-        for variable, point in (
-            (pairs.first, pairs.point_first), (pairs.second, pairs.point_second)):
-            used = pairs.kept & (pairs.part == WHOLE)
-            np.add.at(centers, variable[used], point[used])
-            np.add.at(count, variable[used], 1)
+    used = ties.kept & ((ties.part == WHOLE) | (ties.part == DISTANCE))
+    for variable, point in ((first, ties.arm_first), (second, ties.arm_second)):
+        np.add.at(centers, variable[used], point[used])
+        np.add.at(count, variable[used], 1)
     centers /= np.maximum(count, 1)[:, None]
     alone = np.flatnonzero(count[:b] == 0)
     centers[alone] = estimate.translation[parts.last[alone]]
     centers[b:-1] = estimate.landmarks
     centers[GROUND] = 0
-    return RigidProblem(
-        b, centers, ranges, distance, same, no_joints(d) if joints is None else joints)
+    carried = (ties.part != DIRECTION)[:, None]
+    return RigidProblem(b, centers, ties._replace(
+        first=first, second=second, arm_first=ties.arm_first - carried * centers[first],
+        arm_second=ties.arm_second - carried * centers[second]),
+        no_joints(d) if joints is None else joints)
 
 
 def _ranges(
     graph: Graph, estimate: Estimate, parts: OdometrySegments, floor: float,
     believed: RobustWeights, most: int,
-) -> tuple[Pairs, Array]:
+) -> Ties:
     table = graph.ranges
-    first, second = parts.variable(table.source), parts.variable(table.target)
-
     weight, kept = believed.of('ranges', len(table))
-    between = first != second
-    pairs = Pairs(
+    first, second = parts.variable(table.source), parts.variable(table.target)
+    ties = _ties(
         first, second, antennas(estimate, table.source, table.lever_source),
-        antennas(estimate, table.target, table.lever_target), weight * table.precision,
-        np.arange(len(first)), kept, np.ones(len(first)), _whole(len(first)))
-    pairs, distance = pairs.take(between), table.distance_m[between]
+        antennas(estimate, table.target, table.lever_target), weight * table.precision, kept, 1.0,
+        DISTANCE)._replace(distance=table.distance_m).take(first != second)
     if not most and floor <= 0:
-        return replace(pairs, group=np.arange(len(pairs))), distance
-    group, share = _cells(pairs, distance, CELL_SHARE), CELL_SHARE
-    while most and share < COARSEST_SHARE and np.max(group, initial=0) >= most:
+        return ties
+    cell, share = _cells(ties, CELL_SHARE), CELL_SHARE
+    while most and share < COARSEST_SHARE and np.max(cell, initial=0) >= most:
         share *= 2
-        group = _cells(pairs, distance, share)
-    return _merged(pairs, distance, group, floor, most > 0)
+        cell = _cells(ties, share)
+    return _merged(ties, cell, floor, most > 0)
 
 
-def _cells(pairs: Pairs, distance: Array, share: float) -> Index:
+def _cells(ties: Ties, share: float) -> Index:
     """(k,): number of the pair of cells of each range; rejected ranges have cells of their own."""
-    level = np.ceil(np.log2(np.maximum(share * distance / CELL_M, 1)))
+    level = np.ceil(np.log2(np.maximum(share * ties.distance / CELL_M, 1)))
     cell = (CELL_M * 2**level)[:, None]
     keys = np.concatenate([
-        np.stack([pairs.first, pairs.second, level, pairs.kept], axis=1),
-        np.floor(pairs.point_first / cell), np.floor(pairs.point_second / cell)],
+        np.stack([ties.first, ties.second, level, ties.kept], axis=1),
+        np.floor(ties.arm_first / cell), np.floor(ties.arm_second / cell)],
         axis=1).astype(np.int64)
     # One number per row of keys sorts ten times faster than the rows.
     number = np.zeros(len(keys), dtype=np.int64)
@@ -116,43 +117,40 @@ def _cells(pairs: Pairs, distance: Array, share: float) -> Index:
     return number
 
 
-def _merged(
-    pairs: Pairs, distance: Array, group: Index, floor: float, near: bool
-) -> tuple[Pairs, Array]:
+def _merged(ties: Ties, cell: Index, floor: float, near: bool) -> Ties:
     """One range per pair of cells: means of believed ranges, one of the rejected ones.
 
     `near`: the estimate tells how much longer the mean of distances is than the distance of means.
     """
-    if not len(pairs):
-        return pairs, distance
-    _, chosen = np.unique(group, return_index=True)
+    if not len(cell):
+        return ties
+    _, chosen = np.unique(cell, return_index=True)
     # A mean over rejected ranges of one cell, each false in its own way, would mean nothing.
-    share = np.where(pairs.kept, pairs.weight, 0.0)
-    share[chosen] = np.where(pairs.kept[chosen], pairs.weight[chosen], 1.0)
-    total = np.bincount(group, share)
+    share = np.where(ties.kept, ties.weight, 0.0)
+    share[chosen] = np.where(ties.kept[chosen], ties.weight[chosen], 1.0)
+    total = np.bincount(cell, share)
 
     def mean(column: Array) -> Array:
-        return np.bincount(group, share * column) / total
+        return np.bincount(cell, share * column) / total
 
     def middle(points: Array) -> Array:
         return np.stack([mean(column) for column in points.T], axis=1)
 
-    weight = np.where(pairs.kept[chosen], total, pairs.weight[chosen])
+    weight = np.where(ties.kept[chosen], total, ties.weight[chosen])
     if floor > 0:
         weight = np.minimum(weight, 1 / floor**2)
-    first, second, found = middle(pairs.point_first), middle(pairs.point_second), mean(distance)
+    first, second, distance = (
+        middle(ties.arm_first), middle(ties.arm_second), mean(ties.distance))
     if near:
-        found = found + np.linalg.norm(second - first, axis=1) - mean(
-            np.linalg.norm(pairs.point_second - pairs.point_first, axis=1))
-    return Pairs(
-        pairs.first[chosen], pairs.second[chosen], first, second, weight,
-        np.arange(len(chosen)), pairs.kept[chosen], pairs.degrees[chosen],
-        pairs.part[chosen]), np.maximum(found, 0.0)
+        distance = distance + np.linalg.norm(second - first, axis=1) - mean(
+            np.linalg.norm(ties.arm_second - ties.arm_first, axis=1))
+    return ties.take(chosen)._replace(
+        arm_first=first, arm_second=second, distance=np.maximum(distance, 0.0), weight=weight)
 
 
 def _coincidences(
     graph: Graph, estimate: Estimate, parts: OdometrySegments, believed: RobustWeights
-) -> Pairs:
+) -> list[Ties]:
     rotation, translation, points = estimate.rotation, estimate.translation, estimate.points
     see, point, prior = graph.sightings, graph.point_priors, graph.pose_priors
     d, turns = graph.dimension, 1 if graph.dimension == 2 else 3
@@ -170,28 +168,25 @@ def _coincidences(
         if graph.n_poses else 0.0, 0.0)
     carried = translation[closures.i] + np.einsum(
         'kij,kj->ki', rotation[closures.i], closures.translation)
-    ground = np.full(len(prior), GROUND)
-    blocks = [
-        _points(parts.variable(see.i), parts.variable(see.point), seen,
-                points[graph.points(see.point)], see.tau * see_weight, see_kept, d),
-        _points(parts.variable(point.point), np.full(len(point), GROUND),
-                points[graph.points(point.point)] + lever, point.position,
-                point.precision * point_weight, point_kept,
-                np.where(point.point >= 0, float(d), np.inf)),
+    return [
+        _ties(parts.variable(see.i), parts.variable(see.point), seen,
+              points[graph.points(see.point)], see.tau * see_weight, see_kept, d),
+        _ties(parts.variable(point.point), GROUND, points[graph.points(point.point)] + lever,
+              point.position, point.precision * point_weight, point_kept,
+              np.where(point.point >= 0, float(d), np.inf)),
         _frames(parts.variable(closures.i), parts.variable(closures.j), carried,
                 translation[closures.j], rotation[closures.i] @ closures.rotation,
                 rotation[closures.j], closures.kappa * weight, closures.tau * weight, kept,
                 d + turns),
-        _frames(parts.variable(prior.i), ground, translation[prior.i], prior.translation,
+        _frames(parts.variable(prior.i), GROUND, translation[prior.i], prior.translation,
                 rotation[prior.i], prior.rotation, prior.kappa * prior_weight,
                 prior.tau * prior_weight, prior_kept, d + turns),
     ]
-    return _joined(blocks)
 
 
 def _verticals(
     graph: Graph, estimate: Estimate, parts: OdometrySegments, believed: RobustWeights
-) -> Pairs:
+) -> Ties:
     """One direction for every part: the mean of what its poses say is up.
 
     sum w |R v - e|^2 = W |R m - e|^2 + const with the sum W of the weights and the mean m of v.
@@ -205,17 +200,15 @@ def _verticals(
     mean = np.zeros((len(parts), d))
     np.add.at(mean, part, weight[:, None] * seen)
     own = np.flatnonzero(total > 0)
-    count = len(own)
-    return Pairs(
-        own, np.full(count, GROUND), mean[own] / total[own, None],
-        np.tile(np.eye(d)[-1], (count, 1)), total[own], np.arange(count),
-        np.ones(count, dtype=bool), np.full(count, np.inf), np.full(count, DIRECTION))
+    return _ties(
+        own, GROUND, mean[own] / total[own, None], np.eye(d)[-1], total[own],
+        np.ones(len(own), dtype=bool), np.inf, DIRECTION)
 
 
 def _heights(
     graph: Graph, estimate: Estimate, parts: OdometrySegments, floor: float,
     believed: RobustWeights,
-) -> Pairs:
+) -> Ties:
     """Heights, those of a stretch of path that are believed, or not, as their mean.
 
     No mean is surer than `floor`: neighbouring heights share the error of their sensor.
@@ -244,42 +237,36 @@ def _heights(
     mean, ground = mean / total[:, None], ground / total[:, None]
     if floor > 0:
         total = np.minimum(total, 1 / floor**2)
-    count = len(chosen)
-    return Pairs(
-        variable[chosen], np.full(count, GROUND), mean, ground, total, np.arange(count),
-        kept[chosen], np.ones(count), np.full(count, HEIGHT))
+    return _ties(variable[chosen], GROUND, mean, ground, total, kept[chosen], 1.0, HEIGHT)
 
 
-def _joined(blocks: list[Pairs]) -> Pairs:
-    """All pairs whose two variables differ, groups numbered through."""
-    joined = Pairs(*(
-        np.concatenate([getattr(part, name) for part in blocks])
-        for name in Pairs.__dataclass_fields__))
-    sizes = [int(np.max(part.group, initial=-1)) + 1 for part in blocks]
-    offset = np.repeat(
-        np.cumsum(sizes) - sizes, [len(part) for part in blocks]).astype(np.int64)
-    joined = replace(joined, group=joined.group + offset)
+def _joined(blocks: list[Ties]) -> Ties:
+    """All ties whose two variables differ, groups numbered through."""
+    offset = np.cumsum([0, *(len(ties.group) for ties in blocks)])
+    joined = Ties._make(map(np.concatenate, zip(*blocks, strict=True)))
+    joined = joined._replace(group=joined.group + np.repeat(
+        offset[:-1], np.diff(offset)))
     return joined.take(joined.first != joined.second)
 
 
-def _whole(count: int) -> Index:
-    return np.full(count, WHOLE)
-
-
-def _points(
-    first: Index, second: Index, point_first: Array, point_second: Array, weight: Array,
-    kept: Mask, degrees: float | Array,
-) -> Pairs:
-    return Pairs(first, second, point_first, point_second, weight, np.arange(len(first)), kept,
-                 np.broadcast_to(degrees, len(first)).astype(float), _whole(len(first)))
+def _ties(
+    first: Index, second: Index | int, point_first: Array, point_second: Array, weight: Array,
+    kept: Mask, degrees: float | Array, part: int = WHOLE,
+) -> Ties:
+    """Each a measurement by itself; points in map."""
+    count = len(first)
+    return Ties(
+        first, np.broadcast_to(second, count), point_first,
+        np.broadcast_to(point_second, point_first.shape), np.zeros(count), weight, kept,
+        np.full(count, part), np.arange(count), np.broadcast_to(degrees, count).astype(float))
 
 
 def _frames(
-    first: Index, second: Index, t_first: Array, t_second: Array, r_first: Array,
+    first: Index, second: Index | int, t_first: Array, t_second: Array, r_first: Array,
     r_second: Array, kappa: Array, tau: Array, kept: Mask, degrees: float,
-) -> Pairs:
+) -> Ties:
     """Coincidence of two frames as coincidences of 2d points along their axes."""
-    d = t_first.shape[1]
+    count, d = t_first.shape
     reach = np.sqrt(chi_square_kappa(kappa, d) * d / tau)
     signs = np.array([1.0, -1.0])
 
@@ -289,18 +276,7 @@ def _frames(
         return (origin[:, None, None] + offsets).reshape(-1, d)
 
     repeat = 2 * d
-    return Pairs(
-        np.repeat(first, repeat), np.repeat(second, repeat), points(t_first, r_first),
-        points(t_second, r_second), np.repeat(tau / repeat, repeat),
-        np.repeat(np.arange(len(first)), repeat), np.repeat(kept, repeat),
-        np.full(len(first) * repeat, float(degrees)), _whole(len(first) * repeat))
-
-
-def _grounded(pairs: Pairs, fixed: Index) -> Pairs:
-    """The pairs with fixed landmarks made ground."""
-    def ground(variable: Index) -> Index:
-        return np.where(np.isin(variable, fixed), GROUND, variable)
-
-    return Pairs(
-        ground(pairs.first), ground(pairs.second), pairs.point_first, pairs.point_second,
-        pairs.weight, pairs.group, pairs.kept, pairs.degrees, pairs.part)
+    return _ties(
+        np.repeat(first, repeat), np.repeat(np.broadcast_to(second, count), repeat),
+        points(t_first, r_first), points(t_second, r_second), np.repeat(tau / repeat, repeat),
+        np.repeat(kept, repeat), degrees)._replace(group=np.repeat(np.arange(count), repeat))

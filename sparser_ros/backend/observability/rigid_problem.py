@@ -20,12 +20,14 @@ from .datum import Outside
 from .pieces import Joints, joint_residuals, joint_terms
 from .rigid_kernels import (
     DIRECTION,
+    DISTANCE,
     HEIGHT,
-    CarriedPairs,
+    WHOLE,
+    Ties,
     Unknowns,
     add_joints,
-    pair_cost,
-    pair_normal_equations,
+    tie_cost,
+    tie_normal_equations,
 )
 
 GROUND = -1
@@ -37,40 +39,6 @@ outlier among the ranges of a field of 20 m costs 2 ln(0.9 / 0.1 * 20 m / (2.5 *
 10, against an inlier."""
 WIDE = 64 * WIDTH
 """c^2 that searches: what the present placement rejects may be the truth, and pulls as well."""
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs of points, each carried by a variable (`GROUND` = fixed in map)."""
-
-    first: Index
-    second: Index
-    point_first: Array
-    """(k, d): in map, at the estimate."""
-    point_second: Array
-    weight: Array
-    group: Index
-    """(k,): rows of one measurement share a number from 0 on."""
-    kept: Mask
-    """(k,): false for measurements that the robust solve rejects."""
-    degrees: Array
-    """(k,): degrees of freedom of the measurement, by which kernels widen; infinite for
-    surveyed places of landmarks and for verticals, which no kernel doubts."""
-    part: Index
-    """(k,): what of the points coincides: `WHOLE`, `HEIGHT`, or `DIRECTION`, where the points are
-    unit vectors. Of distances `WHOLE`."""
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def take(self, rows: Mask) -> Pairs:
-        return Pairs(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
-
-    @property
-    def scalars(self) -> Array:
-        """(k,): scalar residuals of each coincidence."""
-        d = self.point_first.shape[1]
-        return np.array([d, 1, d - 1])[self.part]
 
 
 @dataclass(frozen=True)
@@ -90,18 +58,21 @@ class RigidProblem:
     pieces: int
     centers: Array
     """(v + 1, d): where each variable turns: centroid of its measured points."""
-    ranges: Pairs
-    distance: Array
-    same: Pairs
+    ties: Ties
     joints: Joints
 
     def thinned(self, most: int) -> RigidProblem:
         """The problem with at most so many ranges, evenly picked: coarser, for searches."""
-        step = -(-len(self.ranges) // most)
+        apart = self.ties.part == DISTANCE
+        step = -(-int(np.sum(apart)) // most)
         if step <= 1:
             return self
-        rows = np.arange(len(self.ranges)) % step == 0
-        return replace(self, ranges=self.ranges.take(rows), distance=self.distance[rows])
+        return replace(self, ties=self.ties.take(~apart | ((np.cumsum(apart) - 1) % step == 0)))
+
+    @cached_property
+    def placing(self) -> Ties:
+        """What ties points to places; rejected measurements may be the true ones, and count."""
+        return self.ties.take((self.ties.part == DISTANCE) | (self.ties.part == WHOLE))
 
     @property
     def dimension(self) -> int:
@@ -128,14 +99,14 @@ class RigidProblem:
     def level(self) -> bool:
         """Whether some piece knows where up is: a turn of everything is free about the vertical
         only."""
-        return bool(np.any(self.same.part == DIRECTION))
+        return bool(np.any(self.ties.part == DIRECTION))
 
     @property
     def outside(self) -> Outside:
         """What verticals and heights tell of the frame."""
         if not self.level:
             return Outside.NOTHING
-        high = bool(np.any(self.same.part == HEIGHT))
+        high = bool(np.any(self.ties.part == HEIGHT))
         return Outside.HEIGHT if high else Outside.VERTICAL
 
     def held(self, piece: int) -> Index:
@@ -174,44 +145,22 @@ class RigidProblem:
         sizes[-1] = 0
         return Unknowns(begin, sizes)
 
-    @cached_property
-    def carried(self) -> tuple[CarriedPairs, CarriedPairs, Array]:
-        """Ranges, coincidences, and degrees of freedom of the measurements behind these."""
-        def arm(pairs: Pairs, variable: Index, point: Array) -> Array:
-            return point - np.where(
-                (pairs.part == DIRECTION)[:, None], 0.0, self.centers[variable])
-
-        def carried(pairs: Pairs) -> CarriedPairs:
-            return CarriedPairs(
-                np.where(pairs.first < 0, self.variables, pairs.first),
-                np.where(pairs.second < 0, self.variables, pairs.second),
-                arm(pairs, pairs.first, pairs.point_first),
-                arm(pairs, pairs.second, pairs.point_second),
-                np.sqrt(pairs.weight), pairs.kept, pairs.part)
-
-        degrees = np.ones(int(self.same.group.max()) + 1 if len(self.same) else 0)
-        degrees[self.same.group] = self.same.degrees
-        return carried(self.ranges), carried(self.same), degrees
-
     def cost(self, at: Placement, width: float = QUADRATIC) -> float:
         """Sum of squared residuals, or of Geman-McClure terms of a kernel with c^2 = `width`.
 
         The quadratic cost leaves rejected measurements out; with a kernel they take part, since
         another placement may explain them.
         """
-        ranges, same, degrees = self.carried
         joints = joint_residuals(self.joints, self.centers, at.rotation, at.shift)
-        return float(np.sum(joints**2)) + float(pair_cost(
-            at.rotation, self.centers + at.shift, ranges, self.distance, same, self.same.group,
-            degrees, width))
+        return float(np.sum(joints**2)) + float(
+            tie_cost(at.rotation, self.centers + at.shift, self.ties, width))
 
     def normal_equations(self, at: Placement, width: float = QUADRATIC) -> tuple[Array, Array]:
         """J^T W J (u, u) and J^T W r (u,) of whitened residuals r, W the robust weights."""
-        ranges, same, degrees = self.carried
         normal, gradient = np.zeros((self.unknowns, self.unknowns)), np.zeros(self.unknowns)
-        pair_normal_equations(
-            at.rotation, self.centers + at.shift, ranges, self.distance, same, self.same.group,
-            degrees, width, self._unknowns, normal, gradient)
+        tie_normal_equations(
+            at.rotation, self.centers + at.shift, self.ties, width, self._unknowns, normal,
+            gradient)
         if len(self.joints):
             residual, by_before, by_after = joint_terms(
                 self.joints, self.centers, at.rotation, at.shift)

@@ -216,8 +216,7 @@ def _aligned(covariance: Array, project: Array) -> Array:
 
 def _variance_factor(problem: RigidProblem) -> float:
     """Chi-square per degree of freedom of what is believed, at least 1."""
-    rows = int(np.sum(problem.ranges.kept)) + int(
-        problem.same.kept @ problem.same.scalars) + problem.joints.offset.size
+    rows = int(problem.ties.kept @ problem.ties.scalars) + problem.joints.offset.size
     free = rows - problem.unknowns
     return max(1.0, problem.cost(problem.identity()) / free) if free > 0 else 1.0
 

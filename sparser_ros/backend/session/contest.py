@@ -33,7 +33,7 @@ from ...solver import solve
 from ...solver.incremental import IncrementalSolver, terms_of
 from ...solver.result import SolveResult, SolveStats, SolveStatus
 from ...solver.robust import KERNELS, squared_threshold, thresholds
-from ..observability.registration import Candidates, candidates, evidence_of
+from ..observability.registration import Candidates, candidates, constraints, evidence_of
 from ..observability.rigid_model import rigid_problem
 from .frame import Frame, at_origin
 from .graph_store import FAILURES
@@ -87,7 +87,7 @@ def placed(
         problem = rigid_problem(graph, guess, segments, range_sigma_floor_m)
         unplaced = np.flatnonzero(~known)
         evidence = {int(v): evidence_of(problem, int(v), unplaced) for v in unplaced}
-        share = {v: e.rows / (size if v < count else d) for v, e in evidence.items()}
+        share = {v: constraints(e) / (size if v < count else d) for v, e in evidence.items()}
         best = max(share, key=lambda v: (share[v], -v))
         if share[best] < 1:
             break

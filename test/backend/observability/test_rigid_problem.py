@@ -32,7 +32,7 @@ def with_closures(dimension):
     graph = graph.replaced(relative_poses=graph.relative_poses.append(closures))
     rejected = np.where(np.arange(len(graph.ranges)) % 5 == 0, 0.0, 1.0)
     problem = in_pieces(graph, world.truth, {'ranges': rejected})
-    assert len(problem.joints) > 0 and len(problem.same) > 0
+    assert len(problem.joints) > 0 and len(problem.ties.part) > 0
     return problem
 
 
@@ -41,7 +41,7 @@ def upright(known):
     graph, truth = flying_graph(2, steps=20, known=known)
     problem = in_pieces(
         graph, truth, {'heights': np.where(np.arange(len(graph.heights)) % 7 == 3, 0.0, 1.0)})
-    assert {DIRECTION, HEIGHT} <= set(problem.same.part.tolist())
+    assert {DIRECTION, HEIGHT} <= set(problem.ties.part.tolist())
     return problem
 
 
@@ -101,12 +101,12 @@ def test_rejected_ranges_count_with_a_kernel_only():
     shift = at.shift.copy()
     shift[1] += [50.0, 0.0]
     far = type(at)(at.rotation, shift)
-    assert np.sum(~some.ranges.kept) > 0
+    assert np.sum(~some.ties.kept) > 0
     assert some.cost(far) < problem.cost(far)
     # Every contradiction of a range costs the kernel's width, rejected or not.
-    between = np.sum((some.ranges.first == 0) & (some.ranges.second == 1))
+    between = np.sum((some.ties.first == 0) & (some.ties.second == 1))
     assert some.cost(far, 9.0) > 8.0 * between
-    assert some.cost(far, 9.0) < 9.0 * len(some.ranges) + 1
+    assert some.cost(far, 9.0) < 9.0 * len(some.ties.kept) + 1
 
 
 def test_relaxation_finds_the_way_back():

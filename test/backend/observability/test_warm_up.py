@@ -32,6 +32,6 @@ def test_a_comparison_compiles_nothing_after_the_warm_up(dimension):
         [sys.executable, '-c', AUDITED.format(support=support, dimension=dimension)], text=True,
         check=True, capture_output=True, env={**os.environ, 'NUMBA_DEBUG_CACHE': '1'}).stdout
     before, after = log.split('WARM')
-    for kernel in ('pair_cost', 'pair_normal_equations', 'add_joints', 'descended'):
+    for kernel in ('tie_cost', 'tie_normal_equations', 'add_joints', 'descended'):
         assert kernel in before
         assert kernel not in after
