@@ -15,10 +15,11 @@ from typing import Any
 
 from sparser_ros.config import ConfigError, SolverConfig, SolverError
 from sparser_ros.graph import Graph, cost, estimate_of
-from sparser_ros.io import generators, graph_file
+from sparser_ros.io import graph_file
 from sparser_ros.solver import SolveStatus, solve
 from sparser_ros.solver.formulations import FORMULATIONS
 
+from . import generators
 from .datasets import directory
 from .table import Table, median, run_main
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from sparser_ros.config import ConfigError, SolverError
 from sparser_ros.graph import Graph
-from sparser_ros.io import generators, graph_file
+from sparser_ros.io import graph_file
 from sparser_ros.linalg.arrays import HOST, Arrays
 from sparser_ros.linalg.gpu.device import open_device
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
@@ -32,7 +32,7 @@ from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.start import start_point
 from sparser_ros.solver.trust_region import StoppingRule, TruncatedCG
 
-from . import isolated, synthetic
+from . import generators, isolated, synthetic
 from .datasets import chosen, directory
 from .table import Table, run_main
 

@@ -20,12 +20,12 @@ import numpy as np
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph, estimate_of
 from sparser_ros.io import graph_file
-from sparser_ros.io.generators import with_false_closures, with_long_ranges
 from sparser_ros.io.report import REJECTED_BELOW, ate
 from sparser_ros.solver import SolveResult, solve
 
 from .arguments import parser
 from .datasets import chosen, directory
+from .generators import with_false_closures, with_long_ranges
 from .isolated import run as run_isolated
 from .isolated import run_command
 from .practitioner import SCRIPT, export_graph

@@ -17,7 +17,6 @@ import numpy as np
 
 from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import Graph
-from sparser_ros.io import generators
 from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.plot.figure import COLOURS, figure
 from sparser_ros.solver import solve
@@ -25,6 +24,7 @@ from sparser_ros.solver.formulations import FORMULATIONS, Dense
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
 
+from . import generators
 from .formulations import EXCESS_SHARE, RANK, raced
 from .table import Table, median, run_main
 

@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 
+from benchmark.generators import sensor_network
 from sparser_ros.cli.main import main
 from sparser_ros.cli.solve_command import certificate_text, rejected_text
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import cost, estimate_of
 from sparser_ros.io import graph_file, pyfg, simulation
-from sparser_ros.io.generators import sensor_network
 from sparser_ros.io.simulation import Simulation
 
 RING = 12

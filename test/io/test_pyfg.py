@@ -10,10 +10,10 @@ from graphs import random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmark.generators import sensor_network
 from sparser_ros.config import FormatError, GraphError
 from sparser_ros.graph import cost, estimate_of, with_estimate
 from sparser_ros.io import pyfg
-from sparser_ros.io.generators import sensor_network
 
 SMALL = """\
 VERTEX_SE2 0.000000000 A0 0.0 0.0 0.0

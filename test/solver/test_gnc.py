@@ -9,9 +9,9 @@ from helpers import pose_errors, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmark.generators import with_false_closures, with_long_ranges
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import squared_residuals
-from sparser_ros.io.generators import with_false_closures, with_long_ranges
 from sparser_ros.io.report import rejected_of
 from sparser_ros.linalg.cholesky import SymbolicCholesky
 from sparser_ros.solver import SolveStatus, gnc, solve

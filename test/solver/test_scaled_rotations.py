@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmark.generators import scene
 from sparser_ros.config import GraphError, SolverConfig, SolverError
 from sparser_ros.graph import Estimate, cost, estimate_of
-from sparser_ros.io.generators import scene
 from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.solver import solve
 from sparser_ros.solver.formulations import FORMULATIONS, formulate

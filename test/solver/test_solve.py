@@ -9,10 +9,10 @@ from helpers import moved, permuted, pose_errors, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmark.generators import sensor_network
 from benchmark.synthetic import pose_graph
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.graph import cost, empty_graph, estimate_of
-from sparser_ros.io.generators import sensor_network
 from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.solver import SolveStatus, solve, stages
 from sparser_ros.solver.start import chordal_rotations, odometry_estimate

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
-from ..array_types import Array, Index, Mask
-from ..graph import (
+from sparser_ros.array_types import Array, Index, Mask
+from sparser_ros.graph import (
     Graph,
     Landmarks,
     Poses,
@@ -17,7 +17,7 @@ from ..graph import (
     Sightings,
     empty_graph,
 )
-from ..linalg.rotations import angle_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 
 RADIUS_M, LAP = 100.0, 50
 SIGMA_M, SIGMA_QUATERNION = 0.01, 0.005

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
+from benchmark.generators import network_of, scene, sensor_network, sphere
 from sparser_ros.config import SolverConfig
 from sparser_ros.graph import cost, estimate_of
-from sparser_ros.io.generators import network_of, scene, sensor_network, sphere
 from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.solver import solve
 
