@@ -6,15 +6,14 @@ failing card leaves a database with pages that cannot be read.
 
 from __future__ import annotations
 
-import heapq
 import os
 import sqlite3
 import struct
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
@@ -36,6 +35,8 @@ SCHEMA, CHANNEL, MESSAGE, CHUNK, DATA_END = 3, 4, 5, 6, 15
 DEFINITIONS = {'ros2msg': MessageDefinitionFormat.MSG, 'ros2idl': MessageDefinitionFormat.IDL,
                'omgidl': MessageDefinitionFormat.IDL}
 MOST_STAMP = 2**63 - 1
+OPEN_CHUNKS = 4
+"""Kept unpacked: chunks in a row may overlap in time."""
 MOST_UNPACKED = 2**31
 """Bytes of a chunk, unpacked; a damaged one may claim or become anything."""
 
@@ -61,36 +62,50 @@ class _Damaged(ABC):
         self.connections: list[Connection] = []
         self.metadata = ReaderMetadata(0, MOST_STAMP, 0, 0, None, None, None, None)
         self.fault = ''
-        self._counts: Counter[int] = Counter()
-        self._first_ns, self._last_ns = MOST_STAMP, 0
+        self._messages: list[tuple[int, int, Any]] = []
+        """Stamps, connections and places of the messages that can be read, by their stamps."""
 
     def open(self) -> None:
         """Scan the file to where it can be read."""
         self._scan()
-        n = sum(self._counts[one.id] for one in self.connections)
+        self._messages.sort(key=lambda message: message[0])
+        n = len(self._messages)
+        counts = Counter(number for _, number, _ in self._messages)
         self.connections = [
-            one._replace(msgcount=self._counts[one.id]) for one in self.connections]
+            one._replace(msgcount=counts[one.id]) for one in self.connections]
         if n:
+            first_ns, last_ns = self._messages[0][0], self._messages[-1][0]
             self.metadata = ReaderMetadata(
-                self._last_ns - self._first_ns + 1, self._first_ns, self._last_ns + 1, n,
-                None, None, None, None)
+                last_ns - first_ns + 1, first_ns, last_ns + 1, n, None, None, None, None)
         self.fault = f'{self.path}: {self.fault}; the {n} messages before that are used{self.hint}'
 
     def close(self) -> None:  # noqa: B027 (the reader interface asks for it)
         """Nothing stays open between calls."""
 
+    def messages(
+        self, connections: Collection[Connection], start: int | None = None,
+        stop: int | None = None,
+    ) -> Iterator[tuple[Connection, int, bytes]]:
+        """In order of their stamps, whatever order they were written in."""
+        chosen = {one.id: one for one in connections}
+        wanted = [message for message in self._messages if message[1] in chosen]
+        stored = self._stored(place for _, _, place in wanted)
+        for (stamp, number, _), data in zip(wanted, stored, strict=True):
+            if isinstance(data, bytes):
+                yield chosen[number], stamp, data
+
     @abstractmethod
     def _scan(self) -> None:
-        """Find connections and count messages until the file cannot be read any more."""
+        """Find connections and messages until the file cannot be read any more."""
 
-    def _count(self, channel: int, stamp_ns: int) -> bool:
-        """True for a message whose stamp makes sense."""
-        if not (isinstance(stamp_ns, int) and 0 <= stamp_ns < MOST_STAMP):
-            return False
-        self._counts[channel] += 1
-        self._first_ns = min(self._first_ns, stamp_ns)
-        self._last_ns = max(self._last_ns, stamp_ns)
-        return True
+    @abstractmethod
+    def _stored(self, places: Iterable[Any]) -> Iterator[object]:
+        """What is stored at the places of messages; anything but bytes is no message."""
+
+    def _keep(self, stamp_ns: int, number: int, place: object) -> None:
+        """Note a message whose stamp makes sense."""
+        if isinstance(stamp_ns, int) and 0 <= stamp_ns < MOST_STAMP:
+            self._messages.append((stamp_ns, number, place))
 
     def _connect(self, number: int, topic: str, kind: str, encoding: str, text: str) -> None:
         if any(one.id == number for one in self.connections):
@@ -126,23 +141,10 @@ class Record(NamedTuple):
     """Offset of what follows."""
 
 
-@dataclass(frozen=True)
-class _Span:
-    """Places of messages in the file."""
-
-    first_ns: int
-    offset: int
-    size: int
-    chunk: bool
-
-
 class DamagedMcap(_Damaged):
     """An mcap file read from its beginning, without index and summary."""
 
-    _spans: tuple[_Span, ...] = ()
-
     def _scan(self) -> None:
-        spans: list[_Span] = []
         schemas: dict[int, tuple[str, str, str]] = {}
         with open(self.path, 'rb') as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -154,30 +156,23 @@ class DamagedMcap(_Damaged):
                 if record.kind == DATA_END:
                     self.fault = 'its summary is damaged'
                     break
-                whole, stamps = record.whole, []
-                inner = [record]
-                if record.kind == CHUNK:
-                    unpacked, whole = _unpacked(record)
-                    inner = list(_inner(unpacked))
-                for one in inner:
+                inner, whole = _within(record)
+                for place, one in enumerate(inner):
                     try:
-                        stamps += self._take(one, schemas)
+                        self._take(one, schemas, (offset, place))
                     except (struct.error, UnicodeDecodeError, IndexError):
                         whole = False
-                if stamps:
-                    spans.append(_Span(
-                        min(stamps), offset, len(record.data), record.kind == CHUNK))
                 if not whole:
                     self.fault = f'cut off or damaged at byte {offset} of {size}'
                     break
                 offset = record.end
-        self._spans = tuple(spans)
 
-    def _take(self, record: Record, schemas: dict[int, tuple[str, str, str]]) -> list[int]:
-        """Keep what a record says; the stamp of a message."""
+    def _take(self, record: Record, schemas: dict[int, tuple[str, str, str]],
+              place: tuple[int, int]) -> None:
+        """Keep what a record says, of a message where it is."""
         data = record.data
         if not record.whole:
-            return []
+            return
         if record.kind == SCHEMA:
             (number,) = struct.unpack_from('<H', data)
             name, at = _string(data, 2)
@@ -186,34 +181,20 @@ class DamagedMcap(_Damaged):
         elif record.kind == CHANNEL:
             number, schema = struct.unpack_from('<HH', data)
             self._connect(number, _string(data, 4)[0], *schemas.get(schema, ('', '', '')))
-        elif record.kind == MESSAGE:
+        elif record.kind == MESSAGE and len(data) >= 22:
             channel, _, stamp = struct.unpack_from('<HIQ', data)
-            return [stamp] if self._count(channel, stamp) else []
-        return []
+            self._keep(stamp, channel, place)
 
-    def messages(
-        self, connections: Collection[Connection], start: int | None = None,
-        stop: int | None = None,
-    ) -> Iterator[tuple[Connection, int, bytes]]:
-        """In order of their stamps, whatever order they were written in."""
-        chosen = {one.id: one for one in connections}
+    def _stored(self, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
         with open(self.path, 'rb') as stream:
-            parts = [self._span(stream, span) for span in self._spans]
-            for stamp, channel, data in heapq.merge(*parts, key=lambda message: message[0]):
-                if channel in chosen and stamp < MOST_STAMP:
-                    yield chosen[channel], stamp, data
+            size = os.fstat(stream.fileno()).st_size
 
-    def _span(self, stream: BinaryIO, span: _Span) -> Iterator[tuple[int, int, bytes]]:
-        # The first element says when: the chunk is unpacked once its time has come.
-        yield span.first_ns, -1, b''
-        record = next(_records(stream, span.offset, span.offset + 9 + span.size))
-        records = _inner(_unpacked(record)[0]) if span.chunk else [record]
-        found = []
-        for one in records:
-            if one.kind == MESSAGE and one.whole and len(one.data) >= 22:
-                channel, _, stamp = struct.unpack_from('<HIQ', one.data)
-                found.append((stamp, channel, one.data[22:]))
-        yield from sorted(found, key=lambda message: message[0])
+            @lru_cache(maxsize=OPEN_CHUNKS)
+            def within(offset: int) -> list[Record]:
+                return _within(next(_records(stream, offset, size)))[0]
+
+            for offset, place in places:
+                yield within(offset)[place].data[22:]
 
 
 def _records(stream: BinaryIO, offset: int, size: int) -> Iterator[Record]:
@@ -236,15 +217,19 @@ def _records(stream: BinaryIO, offset: int, size: int) -> Iterator[Record]:
         offset += 9 + length
 
 
-def _inner(data: bytes) -> Iterator[Record]:
-    """The records of an unpacked chunk."""
-    at = 0
+def _within(record: Record) -> tuple[list[Record], bool]:
+    """The records of a chunk, or the one record itself, and whether that is all of them."""
+    if record.kind != CHUNK:
+        return [record], record.whole
+    data, whole = _unpacked(record)
+    records, at = [], 0
     while at + 9 <= len(data):
         end = at + 9 + struct.unpack_from('<Q', data, at + 1)[0]
         if end > len(data):
-            return
-        yield Record(data[at], data[at + 9:end], True, end)
+            break
+        records.append(Record(data[at], data[at + 9:end], True, end))
         at = end
+    return records, whole
 
 
 def _unpacked(record: Record) -> tuple[bytes, bool]:
@@ -291,9 +276,6 @@ class DamagedSqlite(_Damaged):
     """A database read row by row in the order of writing, until a page cannot be read."""
 
     hint = ' (`sqlite3 BAG.db3 .recover` may find more)'
-    _rows: tuple[tuple[int, int], ...] = ()
-    """(stamp, row) of the messages, in order."""
-
     def _connected(self) -> closing[sqlite3.Connection]:
         uri = f'{self.path.resolve().as_uri()}?mode=ro&immutable=1'
         connection = sqlite3.connect(uri, uri=True)
@@ -303,7 +285,6 @@ class DamagedSqlite(_Damaged):
         return closing(connection)
 
     def _scan(self) -> None:
-        found: list[tuple[int, int]] = []
         with self._connected() as database:
             definitions: dict[str, tuple[str, str]] = {}
             for kind, *definition in self._table(
@@ -317,9 +298,7 @@ class DamagedSqlite(_Damaged):
             self.fault = 'its index'
             for row, number, stamp in self._table(
                     database, 'rowid, topic_id, timestamp', 'messages'):
-                if self._count(number, stamp):
-                    found.append((stamp, row))
-        self._rows = tuple(sorted(found))
+                self._keep(stamp, number, row)
         self.fault = f'the database is damaged ({self.fault})'
 
     def _table(
@@ -331,18 +310,12 @@ class DamagedSqlite(_Damaged):
         except sqlite3.Error as error:
             self.fault = str(error)
 
-    def messages(
-        self, connections: Collection[Connection], start: int | None = None,
-        stop: int | None = None,
-    ) -> Iterator[tuple[Connection, int, bytes]]:
-        """In order of their stamps."""
-        chosen = {one.id: one for one in connections}
+    def _stored(self, places: Iterable[int]) -> Iterator[object]:
         with self._connected() as database:
-            for stamp, row in self._rows:
+            for row in places:
                 try:
-                    ((number, data),) = database.execute(
-                        'SELECT topic_id, data FROM messages WHERE rowid = ?', (row,))
+                    ((data,),) = database.execute(
+                        'SELECT data FROM messages WHERE rowid = ?', (row,))
                 except (sqlite3.Error, ValueError):
-                    continue
-                if number in chosen and isinstance(data, bytes):
-                    yield chosen[number], stamp, data
+                    data = None
+                yield data
