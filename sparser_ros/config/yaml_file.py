@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from yaml.composer import Composer, ComposerError
+from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode
-from yaml.resolver import Resolver
 
 from .errors import FormatError
 
@@ -26,11 +25,6 @@ PARAMETERS = 'ros__parameters'
 NODE = 'sparser'
 """Name of the node unless it is renamed."""
 MOST_BYTES = 64_000_000
-MOST_DEPTH = 40
-MOST_VALUES = 2_000_000
-"""Bounds of a file; aliases count as often as they are used. A beacon takes 9 values, 80 bytes."""
-# Without libyaml the same events come from Python, some five times slower.
-_Events: Any = getattr(yaml.cyaml, 'CParser', None) if yaml.__with_libyaml__ else None
 
 
 class _Written:
@@ -52,77 +46,28 @@ class WrittenFloat(_Written, float):
     """A number such as 1e52."""
 
 
-class _PythonEvents(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
-    def __init__(self, stream: Any) -> None:
-        yaml.reader.Reader.__init__(self, stream)
-        yaml.scanner.Scanner.__init__(self)
-        yaml.parser.Parser.__init__(self)
-
-
-class _Loader(Composer, _Events or _PythonEvents, SafeConstructor, Resolver):  # type: ignore[misc]
-    """A loader with bounds, text keys and numbers as written; dates and 81:00 are text."""
+class _Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
+    """A loader with text keys and numbers as written; dates and 81:00 are text."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012
 
-    def __init__(self, stream: str) -> None:
-        (_Events or _PythonEvents).__init__(self, stream)
-        Composer.__init__(self)
-        SafeConstructor.__init__(self)
-        Resolver.__init__(self)
-        self._depth = self._values = 0
-        self._sizes: dict[int, int] = {}
-        self._twice: dict[int, tuple[str, int, int]] = {}
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        mark = self.peek_event().start_mark
-        if self.check_event(yaml.AliasEvent):
-            node = Composer.compose_node(self, parent, index)
-            if id(node) not in self._sizes:
-                raise ComposerError(None, None, 'an alias that contains itself', mark)
-            self._values += self._sizes[id(node)]
-        else:
-            self._depth += 1
-            if self._depth > MOST_DEPTH:
-                raise ComposerError(None, None, f'nested deeper than {MOST_DEPTH} levels', mark)
-            before = self._values
-            self._values += 1
-            node = Composer.compose_node(self, parent, index)
-            self._depth -= 1
-            self._sizes[id(node)] = self._values - before
-        if self._values > MOST_VALUES:
-            raise ComposerError(
-                None, None, f'more than {MOST_VALUES} values (aliases count as often as they are '
-                'used)', mark)
-        return node
-
-    def compose_mapping_node(self, anchor: Any) -> Any:
-        node = Composer.compose_mapping_node(self, anchor)
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if not isinstance(key, ScalarNode):
-                continue
-            if key.value in lines and id(node) not in self._twice:
-                self._twice[id(node)] = key.value, lines[key.value], line
-            lines.setdefault(key.value, line)
-        return node
-
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         """Refuses a name that stands there twice, but only of mappings that are used."""
-        if id(node) in self._twice:
-            name, first, second = self._twice[id(node)]
-            raise ConstructorError(
-                None, None, f'{name!r} stands there twice, in line {first} and in line {second}: '
-                'keep one', node.start_mark)
-        if isinstance(node, MappingNode):
-            self.flatten_mapping(node)
-        values: dict[Hashable, Any] = {}
-        for key, value in node.value:
+        if not isinstance(node, MappingNode):
+            return super().construct_mapping(node)
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
             if not isinstance(key, ScalarNode):
                 raise ConstructorError(
                     None, None, 'expected a name, got a list or mapping', key.start_mark)
-            values[key.value] = self.construct_object(value, deep=True)
-        return values
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                raise ConstructorError(
+                    None, None, f'{key.value!r} stands there twice, in line {lines[key.value]} '
+                    f'and in line {line}: keep one', node.start_mark)
+            lines[key.value] = line
+        self.flatten_mapping(node)
+        return {key.value: self.construct_object(value, deep=True) for key, value in node.value}
 
     def number(self, node: Any) -> Any:
         """An int or float with its text."""
@@ -258,6 +203,8 @@ class YamlFile:
             return self._loader.construct_document(node)  # type: ignore[union-attr]
         except yaml.YAMLError as error:
             raise self._fault(error) from None
+        except RecursionError:
+            raise FormatError(self.path, None, 'nested too deeply') from None
 
     @property
     def value(self) -> Any:

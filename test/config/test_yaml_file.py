@@ -83,11 +83,8 @@ def test_nested_namespaces_and_blocks_one_over_the_other(tmp_path):
     (f'/a/sparser:\n{OURS}/b/sparser:\n{OURS}', ['/a/sparser, /b/sparser']),
     (f'dimension: 3\n/**:\n{OURS}', ['dimension', 'ros__parameters']),
     ('robots: ' + '[' * 20_000, ['c.yaml:1', 'nest']),
-    ('a: ' + '{a: ' * 200 + '1' + '}' * 200, ['nested deeper']),
-    ('a: &a [*a]\n', ['contains itself']),
-    ('a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n' + ''.join(
-        f'a{n}: &a{n} [{", ".join([f"*a{n - 1}"] * 10)}]\n' for n in range(1, 12)),
-     ['aliases', 'values']),
+    ('a: ' + '[' * 900 + ']' * 900, ['nested too deeply']),
+    ('a: &a [*a]\n', ['recursive']),
     ('robots: !!python/object:os.system [A]\n', ['c.yaml:1']),
     ('[a]: 3\n', ['c.yaml:1', 'expected a name']),
     ('dimension: !!int three\n', ['c.yaml:1', 'three']),
