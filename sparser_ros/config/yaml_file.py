@@ -49,7 +49,7 @@ class WrittenFloat(_Written, float):
 class _Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
     """A loader with text keys and numbers as written; dates and 81:00 are text."""
 
-    yaml_implicit_resolvers = {}  # noqa: RUF012
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         """Refuses a name that stands there twice, but only of mappings that are used."""

@@ -27,7 +27,6 @@ from ..config.backend_config import AuditConfig
 from .processes import Child, isolated_environment
 
 if TYPE_CHECKING:
-    from ..plot.animation import MapFrame
     from .demo_data import DemoInput
     from .observers import Monitor
 
@@ -62,8 +61,6 @@ def main(arguments: list[str] | None = None) -> int:
                         help='parameters of the node; they replace those chosen for the input')
     parser.add_argument('--out', type=Path, metavar='DIR',
                         help='folder of results, emptied first (default out)')
-    parser.add_argument('--animation', action='store_true',
-                        help='also draw the map as it grew, as an animated picture (map.gif)')
     parser.add_argument('--settle', type=float, default=60.0, metavar='S',
                         help='longest wait for the last solution, in s (default 60)')
     parser.add_argument('--seed', type=int, default=0, help='seed of the simulation')
@@ -105,7 +102,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     with contextlib.ExitStack() as stack:
         monitor = stack.enter_context(contextlib.closing(Monitor(
             odom_frame=data.odom_frame, robots=data.parameters['robots'],
-            dimension=data.parameters.get('dimension', 2), film=args.animation)))
+            dimension=data.parameters.get('dimension', 2))))
         node = stack.enter_context(Child(node_command, out / 'node.log', environment))
         await_node(monitor, node)
         say(f'playing {data.name} at {rate:g} times real time')
@@ -121,8 +118,6 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
                                      time.monotonic() - begin, rate, cores)
         report['node_exit_code'] = node_exit
         report['log_lines'] = demo_data.log_lines(out / 'node.log')
-    if args.animation:
-        draw_animation(monitor.seen.frames, out / 'map.gif', data)
     (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
     if saved is not None:
         shutil.copytree(saved, out, dirs_exist_ok=True)
@@ -233,17 +228,6 @@ def save(monitor: Monitor) -> Path | None:
     for text in lacks:
         say(f'saved: {text}')
     return Path(folder)
-
-
-def draw_animation(frames: list[MapFrame], target: Path, data: DemoInput) -> None:
-    """Draw what was watched; a line instead where no robot was ever located."""
-    from ..plot import animation
-
-    say(f'drawing {target}')
-    try:
-        animation.save(target, frames, title=data.name)
-    except SparserError as error:
-        say(str(error))
 
 
 def say(text: str) -> None:

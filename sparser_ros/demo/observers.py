@@ -1,4 +1,4 @@
-"""Observers of a node: what it publishes and answers, and frames of its map while that grows."""
+"""An observer of a node: what it publishes and answers."""
 
 from __future__ import annotations
 
@@ -21,19 +21,14 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
-from visualization_msgs.msg import Marker, MarkerArray
 
-from ..array_types import Array
 from ..config import SparserError
 from ..io.availability import Availability, StatedPose
 from ..msg import SolverStatus
 from ..node.messages import LATCHED, STATUS, TRANSFORMS, path_points, stamp_ns, topic_token
-from ..plot.animation import MapFrame
 
 CLOCK_STOPPED_S = 0.1
 """Without a tick of /clock for this long (ten periods at 100 Hz), time counts as stopped."""
-LEAST_STEP_S = 0.1
-"""Of data, between two frames of a map; of those that come faster the newest stays."""
 
 
 @dataclass
@@ -64,9 +59,6 @@ class Observation:
     last_clock_steady_s: float = 0.0
     clock_count: int = 0
     availability: Availability = field(default_factory=Availability)
-    frames: list[MapFrame] = field(default_factory=list)
-    """The map as it grew, where it is filmed."""
-    film_begin_s: float = 0.0
 
     @property
     def settled(self) -> bool:
@@ -85,14 +77,12 @@ class Observation:
 
 
 class Monitor:
-    """Hears what one sparser node publishes, in a context and a thread of its own; calls services.
-
-    With `film`, frames of the map are kept as it grows.
-    """
+    """Hears what one sparser node publishes, in a context and a thread of its own; calls its
+    services."""
 
     def __init__(
         self, node_name: str = '/sparser', *, odom_frame: str = '{robot}/odom',
-        robots: Sequence[str] = (), dimension: int = 2, film: bool = False,
+        robots: Sequence[str] = (), dimension: int = 2,
     ) -> None:
         self._context = Context()
         rclpy.init(args=['--ros-args', '--log-level', 'error'], context=self._context)
@@ -104,18 +94,15 @@ class Monitor:
         self._odom_frame = odom_frame
         self._dimension = dimension
         self._name = node_name
-        self._film = film
         self.seen = Observation()
         self._paths: dict[str, bytes] = {}
         self._poses: dict[str, PoseWithCovarianceStamped] = {}
-        self._beacons: dict[str, Array] = {}
         subscribe = self._node.create_subscription
         for kind, topic, callback, profile in (
             (TFMessage, '/tf', self._on_transforms, TRANSFORMS),
             (SolverStatus, f'{node_name}/status', self._on_status, STATUS),
             (DiagnosticArray, '/diagnostics', self._on_diagnostics, STATUS),
             (Clock, '/clock', self._on_clock, STATUS),
-            *([(MarkerArray, f'{node_name}/beacons', self._on_beacons, LATCHED)] if film else []),
         ):
             subscribe(kind, topic, callback, profile)
         for robot in robots:
@@ -188,27 +175,7 @@ class Monitor:
             now = stamp_ns(message.header.stamp) * 1e-9
             self.seen.availability.note(
                 now, dict(zip(message.robot_names, map(int, message.robot_fix), strict=True)))
-            if self._film:
-                self._add_frame(now, dict(zip(
-                    message.robot_names, message.robot_states, strict=True)))
         self.seen.status = message
-
-    def _add_frame(self, now_s: float, states: Mapping[str, str]) -> None:
-        """A frame of the map; the last path of a robot that was withdrawn is still latched."""
-        frames = self.seen.frames
-        if len(frames) > 1 and frames[-1].seconds - frames[-2].seconds < LEAST_STEP_S:
-            # Not the newest one: after the data the clock stands, and the map does not.
-            frames.pop()
-        begin = self.seen.film_begin_s = self.seen.film_begin_s or now_s
-        frames.append(MapFrame(
-            now_s - begin, {robot: path_points(data)[1] for robot, data in self._paths.items()
-                            if states.get(robot) == 'located'}, self._beacons, states))
-
-    def _on_beacons(self, message: MarkerArray) -> None:
-        self._beacons = {
-            marker.text: np.array(_xyz(marker.pose.position)) for marker in message.markers
-            if marker.ns == 'beacons' and marker.type == Marker.SPHERE
-            and marker.action == Marker.ADD}
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:

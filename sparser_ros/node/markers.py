@@ -19,14 +19,13 @@ from ..backend.session.solution import Fix, Location, Solution
 from ..backend.session.treatment import Rulings
 from ..config.node_config import PublishConfig
 from ..graph import Graph, antennas
+from ..io.tum import quats, xyz
 from .messages import CdrWriter
 from .picture import (
     drawable,
     ellipsoid,
     newest_rows,
-    planar_quats,
     rows_of,
-    spatial,
     trajectory,
 )
 
@@ -184,8 +183,8 @@ def robot_markers(solution: Solution, graph: Graph, size: float) -> list[Marker]
                 'trajectories', np.stack([track[:-1], track[1:]], axis=1), colour, size / 2)
         # Ids of different robots must not meet in one namespace.
         markers += [replace(piece, id=1000 * number + piece.id) for piece in pieces]
-        x, y, z = spatial(solution.estimate.translation[row:row + 1])[0].tolist()
-        a, b, c, d = planar_quats(solution.estimate.rotation[row:row + 1])[0].tolist()
+        x, y, z = xyz(solution.estimate.translation[row:row + 1])[0].tolist()
+        a, b, c, d = quats(solution.estimate.rotation[row:row + 1])[0].tolist()
         markers.append(Marker(
             'robots', number, ARROW, position_xyz=(x, y, z), quat_xyzw=(a, b, c, d),
             scale=(ARROW_LENGTH * size, ARROW_WIDTH * size, ARROW_WIDTH * size), color=colour,
@@ -208,7 +207,7 @@ def beacon_markers(solution: Solution, graph: Graph, size: float) -> list[Marker
     that is known; then robots without known heading."""
     scale = (2 * size, 2 * size, 2 * size)
     markers = []
-    positions, known = spatial(solution.estimate.landmarks), solution.covariances
+    positions, known = xyz(solution.estimate.landmarks), solution.covariances
     for k in np.flatnonzero(solution.landmark_located).tolist():
         color = KNOWN if graph.landmarks.fixed[k] else ESTIMATED
         markers += _labelled('beacons', k, positions[k], graph.landmarks.names[k], scale, color)
@@ -220,7 +219,7 @@ def beacon_markers(solution: Solution, graph: Graph, size: float) -> list[Marker
     for number, item in enumerate(solution.robots):
         rows = rows_of(graph, item.robot, solved)
         if item.location is Location.POSITION_ONLY and len(rows):
-            here = spatial(solution.estimate.translation[rows[-1:]])[0]
+            here = xyz(solution.estimate.translation[rows[-1:]])[0]
             markers += _labelled('position_only', number, here, item.robot, scale, UNDETERMINED)
     return markers
 
@@ -290,7 +289,7 @@ def measurement_lines(
     """
     estimate = solution.estimate
     n, m = len(estimate.translation), len(estimate.landmarks)
-    points = spatial(estimate.points)
+    points = xyz(estimate.points)
     markers: list[Marker] = []
     for name, kind, most, color, width in (
         ('ranges', 'ranges', MOST_RANGES, RANGE, size / 6),
@@ -307,8 +306,8 @@ def measurement_lines(
         out = rulings.ignored(graph, kind, part)
         bad = np.isin(rows, [item.index for item in solution.rejected if item.type == kind])
         if kind == 'ranges':
-            first = spatial(antennas(estimate, part.source, part.lever_source))
-            second = spatial(antennas(estimate, part.target, part.lever_target))
+            first = xyz(antennas(estimate, part.source, part.lever_source))
+            second = xyz(antennas(estimate, part.target, part.lever_target))
         else:
             first, second = points[both[0]], points[both[1]]
         segments = np.stack([first, second], axis=1)

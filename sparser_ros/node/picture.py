@@ -13,7 +13,8 @@ from scipy.special import chdtri
 from ..array_types import Array, Index, Mask
 from ..backend.session.solution import Covariances, Fix, Location, Solution
 from ..graph import Graph
-from ..linalg.rotations import hat, matrix_to_quat
+from ..io.tum import quats, xyz
+from ..linalg.rotations import hat
 
 ELLIPSE_PROBABILITY = 0.95
 """Share of true positions inside the ellipses drawn, if noise is as claimed."""
@@ -50,27 +51,6 @@ def lifted(rotation: Array, translation: Array) -> Transform:
     full, offset = np.eye(3), np.zeros(3)
     full[:d, :d], offset[:d] = rotation, translation
     return Transform(full, offset)
-
-
-def planar_quats(rotation: Array) -> Array:
-    """Quaternions x y z w (n, 4) of rotations (n, d, d), d = 2 or 3.
-
-    A path has thousands of poses, and `tf_transformations` takes one at a time.
-    """
-    if rotation.shape[-1] == 3:
-        return np.asarray(matrix_to_quat(rotation))
-    half = np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0]) / 2
-    quats = np.zeros((len(rotation), 4))
-    quats[:, 2], quats[:, 3] = np.sin(half), np.cos(half)
-    return quats
-
-
-def spatial(points: Array) -> Array:
-    """Points (n, d) as (n, 3), z = 0 in the plane."""
-    points = np.asarray(points, dtype=float)
-    if points.shape[1] == 3:
-        return points
-    return np.column_stack([points, np.zeros(len(points))])
 
 
 def map_to_odom(solution: Solution, graph: Graph) -> dict[str, Transform]:
@@ -131,8 +111,8 @@ def trajectory(
     rows = rows_of(graph, robot, len(solution.estimate.translation))
     if len(rows) > max_poses:
         rows = rows[np.linspace(0, len(rows) - 1, max_poses).round().astype(np.int64)]
-    return (graph.poses.stamp_ns[rows], spatial(solution.estimate.translation[rows]),
-            planar_quats(solution.estimate.rotation[rows]))
+    return (graph.poses.stamp_ns[rows], xyz(solution.estimate.translation[rows]),
+            quats(solution.estimate.rotation[rows]))
 
 
 def drawable(solution: Solution, graph: Graph) -> Mask:
@@ -199,4 +179,4 @@ def ellipsoid(covariance: Array) -> tuple[Array, Array] | None:
     axes[:, 0] *= np.sign(np.linalg.det(axes))
     diameters = np.zeros(3)
     diameters[:d] = 2 * np.sqrt(np.maximum(values, 0) * chdtri(d, 1 - ELLIPSE_PROBABILITY))
-    return diameters, planar_quats(axes[None])[0]
+    return diameters, quats(axes[None])[0]

@@ -19,6 +19,7 @@ from visualization_msgs.msg import MarkerArray
 from ..array_types import Array
 from ..backend.session.solution import Covariances, Fix, Solution
 from ..config.sparser import SparserConfig
+from ..io.tum import xyz
 from .markers import (
     DELETE_ALL,
     Marker,
@@ -44,7 +45,6 @@ from .picture import (
     map_to_odom,
     message_covariance,
     newest_rows,
-    spatial,
     trajectory,
 )
 from .pipeline import Pipeline
@@ -113,7 +113,7 @@ class Publishers:
         self.map_to_odom.update(transforms)
         self._covariances = solution.covariances
         self._keyframe_xyz = {
-            robot: spatial(solution.estimate.translation[row:row + 1])[0]
+            robot: xyz(solution.estimate.translation[row:row + 1])[0]
             for robot, row in newest_rows(solution, graph, Fix.FLOAT).items()}
         self._jobs.clear()
         laid = solution.laid

@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 import pytest
-from PIL import Image
 
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
@@ -56,8 +55,7 @@ def test_graph_to_map(graph_file, tmp_path):
     # Costs are compared: nothing is taken off measurements, whenever an audit of a busy machine is.
     options.write_text('backend: {integrity: {doubt_ranges: false, doubt_odometry: false, '
                        'solve_odometry: false}}\n')
-    process = demo_process(graph_file, '--rate', 8, '--out', out, '--animation',
-                           '--config', options)
+    process = demo_process(graph_file, '--rate', 8, '--out', out, '--config', options)
     try:
         text, _ = process.communicate(timeout=PATIENCE_S)
     finally:
@@ -97,9 +95,6 @@ def test_graph_to_map(graph_file, tmp_path):
     for robot in 'AB':
         assert len(np.loadtxt(out / f'{robot}.tum')) == graph.n_poses // 2
     assert (out / 'map.png').stat().st_size > 5000
-    # One frame where the first audit of a busy machine ends after the bag.
-    with Image.open(out / 'map.gif') as picture:
-        assert picture.format == 'GIF'
     assert 'located' in text and 'cost' in text
 
 

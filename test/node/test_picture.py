@@ -33,9 +33,7 @@ from sparser_ros.node.picture import (
     map_to_odom,
     message_covariance,
     newest_rows,
-    planar_quats,
     sigmas,
-    spatial,
     trajectory,
 )
 from sparser_ros.solver.result import SolveStats, SolveStatus
@@ -338,11 +336,3 @@ def test_lifting_commutes_with_composition(d):
     back = a @ a.inverse()
     np.testing.assert_allclose(back.rotation, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(back.translation, 0, atol=1e-12)
-
-
-def test_quaternions_of_the_plane_turn_about_z():
-    angle = np.linspace(-3, 3, 13)
-    quats = planar_quats(angle_to_matrix(angle))
-    np.testing.assert_allclose(quats[:, 2], np.sin(angle / 2), atol=1e-12)
-    np.testing.assert_allclose(quats[:, 3], np.cos(angle / 2), atol=1e-12)
-    np.testing.assert_array_equal(spatial(np.ones((2, 2))), [[1, 1, 0], [1, 1, 0]])
