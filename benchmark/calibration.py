@@ -20,6 +20,7 @@ from sparser_ros.backend.calibrate.self_calibration import (
     robust_solver,
     self_calibrate,
 )
+from sparser_ros.backend.integrity.noise import MOVES, TURNS
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.graph import Estimate
@@ -108,10 +109,13 @@ def outcome(family: Family, seed: int) -> Outcome:
 
 def sources(world: RadioWorld, found: SelfCalibration) -> tuple[int, float, float]:
     """Of the odometry: sources used, squared normalised error of these, error of all sigmas."""
-    noise = found.odometry_noise
-    off = noise.log_factor + 2 * np.log(world.odometry_factor)
-    used = noise.used
-    return (int(np.sum(used)), float(np.sum((off[used] / noise.log_sigma[used]) ** 2)),
+    noise, spread = found.odometry_noise.noise.log_factor, found.odometry_noise.log_sigma
+    names = world.measured.robots
+    sources = [(part, name) for part in (MOVES, TURNS) for name in names]
+    off = np.array([noise.get(source, 0.0) for source in sources]) + 2 * np.log(
+        world.odometry_factor)
+    used = [k for k, source in enumerate(sources) if source in noise]
+    return (len(used), float(sum((off[k] / spread[sources[k]]) ** 2 for k in used)),
             float(np.sqrt(np.mean(off**2)) / 2))
 
 
@@ -128,7 +132,7 @@ def errors(
 ) -> tuple[Array, Array]:
     """True minus found biases (and the scale), and their covariance."""
     use = np.arange(len(world.bias_m) + family.scaled)
-    error = np.append(world.bias_m, world.scale - 1) - found.found.values
+    error = np.append(world.bias_m, world.scale - 1) - found.found.values[:len(world.bias_m) + 1]
     return error[use], found.found.covariance[np.ix_(use, use)]
 
 
@@ -217,9 +221,9 @@ def over_time(family: Family, seed: int) -> tuple[list[float], list[float]]:
         found = calibrated(family, part, part.truth)
         low, high, _ = found.ends.pairs
         values, covariance = found.found.values, found.found.covariance
-        miss = (world.bias_m - values[:-1])[low] + (world.bias_m - values[:-1])[high]
+        miss = world.bias_m - values[:len(world.bias_m)]
         variance = covariance[low, low] + covariance[high, high] + 2 * covariance[low, high]
-        error.append(float(np.sqrt(np.mean(miss**2))))
+        error.append(float(np.sqrt(np.mean((miss[low] + miss[high])**2))))
         spread.append(float(np.sqrt(np.mean(variance))))
     return error, spread
 

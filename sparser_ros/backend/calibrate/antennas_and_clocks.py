@@ -177,21 +177,21 @@ def antennas_and_clocks(found: SelfCalibration) -> AntennasAndClocks:
     graph, ends, parameters = found.graph, found.ends, found.parameters
     if not len(graph.ranges):
         return AntennasAndClocks((), (), np.zeros(0), np.zeros((0, 0)), np.zeros(0))
-    model, radios = radio_model(parameters, graph, ends, found.estimate, found.weights)
+    model, radios = radio_model(parameters, graph, found.estimate, found.weights)
     antennas = antenna_places(model, ends)
     sources, lateness = clock_columns(found)
     places = [*antennas.values(), model.columns(
         'ranges', np.arange(len(graph.ranges)), model.root_of_ranges[:, None] * lateness)]
     levers, clocks = len(antennas) * graph.dimension, len(sources)
-    size, count = len(parameters.values), levers + clocks
+    size, count = len(ends.names) + 1, levers + clocks
     scores = model.scores(
         sp.hstack([radios[:, :size], *places, radios[:, size:]], format='csc'))
-    share = found.inflation[0] * found.inflation[1]
+    share, known = found.inflation[0] * found.inflation[1], found.found.prior
     prior = np.repeat([_PRIOR_M**2, _PRIOR_S**2], [levers, clocks])
     later = posterior(
         scores.information / share, scores.score / share,
-        np.concatenate([parameters.values, np.zeros(count), parameters.odometry]),
-        block_diag(found.found.prior, np.diag(prior)), found.odometry_prior)
+        np.insert(parameters.values, size, np.zeros(count)),
+        block_diag(known[:size, :size], np.diag(prior), known[size:, size:]), size + count)
     own = slice(size, size + count)
     changing = np.maximum(np.sum(lateness != 0.0, axis=0), 1)
     return AntennasAndClocks(

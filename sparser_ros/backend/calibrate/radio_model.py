@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import block_diag
 
 from ...array_types import Array
 from ...config.calibration_config import CalibrationConfig
@@ -26,7 +27,8 @@ from ...graph import Estimate, Graph, range_residuals
 from ...graph.range_ends import RangeEnds
 from ..integrity.hypotheses import odometry_scales, radio_biases
 from ..integrity.linear_model import LinearModel, linear_model
-from ..integrity.radio_errors import SHORTEST_M
+from ..integrity.odometry_errors import SCALE, OdometryErrors
+from ..integrity.radio_errors import RadioErrors
 
 _KNOWN = 1e-6
 """Prior standard deviation of what is configured as known, m or 1."""
@@ -42,62 +44,55 @@ relative size 1 / sqrt(12 n)."""
 class RadioParameters:
     """A bias for each radio, the scale of ranges, and the scale of each robot's odometry."""
 
+    ends: RangeEnds
     values: Array
-    """(r + 1,): metres, then the scale of ranges minus 1."""
-    odometry: Array
-    """(robots,): factor on the lengths of a robot's odometry, minus 1."""
+    """(r + 1 + robots,): metres, then scales minus 1."""
 
     @property
     def bias_m(self) -> Array:
-        return self.values[:-1]
+        """(r,)."""
+        return self.values[:len(self.ends.names)]
 
     @property
     def scale(self) -> float:
-        return 1.0 + float(self.values[-1])
+        """Factor on ranges."""
+        return 1.0 + float(self.values[len(self.ends.names)])
 
     @property
-    def joint(self) -> Array:
-        """(r + 1 + robots,): all of them."""
-        return np.concatenate([self.values, self.odometry])
+    def odometry(self) -> Array:
+        """(robots,): factor on the lengths of a robot's odometry, minus 1."""
+        return self.values[len(self.ends.names) + 1:]
 
-    def moved(self, step: Array) -> RadioParameters:
-        """Parameters after a step (r + 1 + robots,)."""
-        size = len(self.values)
-        return RadioParameters(self.values + step[:size], self.odometry + step[size:])
-
-    def pair_bias(self, ends: RangeEnds) -> Array:
+    @property
+    def pair_bias(self) -> Array:
         """(k,): what is taken off each range, metres."""
-        return np.asarray(self.bias_m[ends.first] + self.bias_m[ends.second])
+        return np.asarray(self.bias_m[self.ends.first] + self.bias_m[self.ends.second])
 
-    def corrected(self, graph: Graph, ends: RangeEnds) -> Graph:
+    def corrected(self, graph: Graph) -> Graph:
         """The graph with ranges and odometry corrected; `graph` holds them as measured.
 
         Noise is stretched as what it is part of: with constant weights a smaller map would cost
         less, because it shrinks the noise.
         """
-        distance = self.scale * graph.ranges.distance_m - self.pair_bias(ends)
-        rel = graph.relative_poses
-        length = self.lengths(graph)
+        ranges, names = graph.ranges, self.ends.names
+        scaled = ranges.replaced(
+            distance_m=self.scale * ranges.distance_m, precision=ranges.precision / self.scale**2)
+        too_long = OdometryErrors({
+            (SCALE, name): -share
+            for name, share in zip(names, self.odometry.tolist(), strict=False)})
         return graph.replaced(
-            ranges=graph.ranges.replaced(
-                distance_m=np.maximum(distance, SHORTEST_M),
-                precision=graph.ranges.precision / self.scale**2),
-            relative_poses=rel.replaced(
-                translation=length[:, None] * rel.translation, tau=rel.tau / length**2))
-
-    def lengths(self, graph: Graph) -> Array:
-        """(e,): factor on the length of every relative pose; 1 for closures."""
-        rel = graph.relative_poses
-        return np.where(rel.odometry, 1 + self.odometry[graph.poses.robot[rel.i]], 1.0)
+            ranges=RadioErrors(dict(zip(names, self.bias_m.tolist(), strict=True))).off(
+                graph, scaled),
+            relative_poses=too_long.off(graph, graph.relative_poses))
 
 
 def no_correction(ends: RangeEnds) -> RadioParameters:
     """Radios without bias, scales 1."""
-    return RadioParameters(np.zeros(len(ends.names) + 1), np.zeros(ends.robots))
+    return RadioParameters(ends, np.zeros(len(ends.names) + 1 + ends.robots))
 
 
 def radio_model(
-    parameters: RadioParameters, corrected: Graph, ends: RangeEnds, estimate: Estimate,
+    parameters: RadioParameters, corrected: Graph, estimate: Estimate,
     weights: Mapping[str, Array],
 ) -> tuple[LinearModel, sp.csc_matrix]:
     """The model at an optimum of `corrected`, the graph with these parameters, and its columns.
@@ -108,12 +103,12 @@ def radio_model(
     model = linear_model(corrected, estimate, weights)
     ranges = corrected.ranges
     length_m = range_residuals(corrected, estimate) + ranges.distance_m
-    stretch = -(length_m + parameters.pair_bias(ends)) / parameters.scale
+    stretch = -(length_m + parameters.pair_bias) / parameters.scale
     by_scale = model.columns(
         'ranges', np.arange(len(ranges)), (model.root_of_ranges * stretch)[:, None])
-    by_odometry = odometry_scales(model) @ sp.diags(
-        -1 / (1 + parameters.odometry))
-    return model, sp.hstack([radio_biases(model, ends), by_scale, by_odometry], format='csc')
+    by_odometry = odometry_scales(model) @ sp.diags(-1 / (1 + parameters.odometry))
+    return model, sp.hstack(
+        [radio_biases(model, parameters.ends), by_scale, by_odometry], format='csc')
 
 
 def range_leverages(model: LinearModel) -> Array:
@@ -124,101 +119,72 @@ def range_leverages(model: LinearModel) -> Array:
 
 
 def prior_covariance(ends: RangeEnds, config: CalibrationConfig) -> Array:
-    """(r + 1, r + 1): of the biases, m^2, and of the scale; its mean is zero.
+    """(r + 1 + robots, r + 1 + robots): of all parameters, whose mean is zero.
 
     Radios of one type share a bias about which they scatter: uncalibrated antenna delays are
-    alike. What is known has a standard deviation of 1e-6.
+    alike. Half of the variance of the odometry's scales is common to all robots: they have the
+    same wheels on the same floor, or the same calibration. What is known has a standard deviation
+    of 1e-6.
     """
     own = np.array([
         config.radio_bias_sigma_m.get(name, config.bias_sigma_m) for name in ends.names])
-    kinds = [config.radio_types.get(name, '') for name in ends.names]
-    alike = np.array([[a == b for b in kinds] for a in kinds], dtype=float).reshape(
-        len(own), len(own)) * (own[:, None] > 0) * (own > 0)
-    covariance = np.zeros((len(own) + 1, len(own) + 1))
-    covariance[:-1, :-1] = np.diag(own**2) + config.type_bias_sigma_m**2 * alike
-    covariance[-1, -1] = config.scale_sigma**2
-    return covariance + _KNOWN**2 * np.eye(len(covariance))
-
-
-def odometry_prior(robots: int, config: CalibrationConfig) -> Array:
-    """(robots, robots): of the odometry's scales, mean zero.
-
-    Half of the variance is common to all robots: they have the same wheels on the same floor, or
-    the same calibration.
-    """
-    variance = config.odometry_scale_sigma**2 / 2
-    return np.asarray(variance * (np.ones((robots, robots)) + np.eye(robots))
-                      + _KNOWN**2 * np.eye(robots))
+    kinds = np.array([config.radio_types.get(name, '') for name in ends.names])
+    alike = (kinds[:, None] == kinds) * (own[:, None] > 0) * (own > 0)
+    shared = config.odometry_scale_sigma**2 / 2 * (
+        np.ones((ends.robots, ends.robots)) + np.eye(ends.robots))
+    covariance = block_diag(
+        np.diag(own**2) + config.type_bias_sigma_m**2 * alike, config.scale_sigma**2, shared)
+    return np.asarray(covariance + _KNOWN**2 * np.eye(len(covariance)))
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """Posterior of the parameters; what the data do not determine stays near its prior."""
+    """Posterior of n parameters; what the data do not determine stays near its prior."""
 
     values: Array
-    """(r + 1,): mean; the prior mean is zero."""
+    """(n,): mean; the prior mean is zero."""
     covariance: Array
-    """(r + 1, r + 1)."""
-    others: Array
-    """(n,): mean of the parameters that were integrated out."""
-    others_covariance: Array
     """(n, n)."""
+    prior: Array
+    """(n, n): covariance before the data."""
     determined: Array
-    """(r + 1,): the part of the mean that the data determine; zero along all else."""
-    others_then: Array
-    """(n,): mean of the others where the parameters are `determined`."""
+    """(n,): the mean with the first parameters along what the data determine, zero along all
+    else."""
     directions: int
-    """Combinations that the data determine."""
+    """Combinations of the first parameters that the data determine."""
     chi_square: float
     """Of these combinations against zero: chi-square with `directions` degrees of freedom."""
-    prior: Array
-    """(r + 1, r + 1): covariance before the data."""
-    undetermined: Array
-    """(r + 1, q): combinations that the data do not determine, one prior sigma long."""
 
 
 def posterior(
-    information: Array, gradient: Array, at: Array, prior: Array, others_prior: Array,
+    information: Array, gradient: Array, at: Array, prior: Array, size: int
 ) -> Posterior:
     """Posterior from the linear model at the present values `at`.
 
-    The last n parameters, those of `others_prior` (n, n), are integrated out first: what is left
-    of the information on the rest holds whatever their values. With prior = L L^T and
-    theta = L z, L^T information L has eigenvalues lambda: the data determine the variance of a
-    direction lambda times better than the prior, and its mean is lambda / (1 + lambda) of the
-    least-squares value. Directions with a lambda of at least `INFORMATION_GAIN` count as
-    determined.
-    """
-    size = len(prior)
-    rest, inverse, pull, right = _integrated_out(information, gradient, at, others_prior, size)
-    L = np.linalg.cholesky(prior)
-    strength, direction = np.linalg.eigh(L.T @ rest @ L)
-    strength = np.maximum(strength, 0.0)
-    seen = strength >= INFORMATION_GAIN
-    projected = direction.T @ (L.T @ right)
-    basis = L @ direction
-    values = basis @ (projected / (1 + strength))
-    determined = basis @ np.where(seen, projected / (1 + strength), 0.0)
-    covariance = (basis / (1 + strength)) @ basis.T
-    chi_square = float(np.sum(projected[seen] ** 2 / strength[seen]))
-    alone = inverse @ (information @ at - gradient)[size:]
-    return Posterior(
-        values, covariance, alone - pull.T @ values, inverse + pull.T @ covariance @ pull,
-        determined, alone - pull.T @ determined, int(np.sum(seen)), chi_square, prior,
-        basis[:, ~seen])
-
-
-def _integrated_out(
-    information: Array, gradient: Array, at: Array, prior: Array, size: int
-) -> tuple[Array, Array, Array, Array]:
-    """Information on the first `size` parameters with the others integrated out.
-
-    Also: covariance of the others given the first, how they follow these (size, n), and the right
-    side of the normal equations of the first.
+    All but the first `size` parameters are integrated out first: what is left of the information
+    holds whatever their values. With prior = L L^T and theta = L z, L^T information L has
+    eigenvalues lambda: the data determine the variance of a direction lambda times better than the
+    prior, and its mean is lambda / (1 + lambda) of the least-squares value. Directions with a
+    lambda of at least `INFORMATION_GAIN` count as determined.
     """
     right = information @ at - gradient
-    cross = information[:size, size:]
-    inverse = np.linalg.inv(information[size:, size:] + np.linalg.inv(prior))
-    pull = cross @ inverse
-    rest = information[:size, :size] - pull @ cross.T
-    return (rest + rest.T) / 2, inverse, pull, right[:size] - pull @ right[size:]
+    across = information[:size, size:]
+    others = np.linalg.inv(information[size:, size:] + np.linalg.inv(prior[size:, size:]))
+    pull = across @ others
+    left = information[:size, :size] - pull @ across.T
+    L = np.linalg.cholesky(prior[:size, :size])
+    strength, direction = np.linalg.eigh(L.T @ ((left + left.T) / 2) @ L)
+    strength = np.maximum(strength, 0.0)
+    seen = strength >= INFORMATION_GAIN
+    projected = direction.T @ (L.T @ (right[:size] - pull @ right[size:]))
+    basis = L @ direction
+    # Means of the others follow those of the first.
+    follow = np.concatenate([np.eye(size), -pull.T])
+    alone = np.concatenate([np.zeros(size), others @ right[size:]])
+    values, determined = (alone + follow @ (basis @ (part / (1 + strength))) for part in (
+        projected, np.where(seen, projected, 0.0)))
+    covariance = follow @ ((basis / (1 + strength)) @ basis.T) @ follow.T
+    covariance[size:, size:] += others
+    return Posterior(
+        values, covariance, prior, determined, int(np.sum(seen)),
+        float(np.sum(projected[seen] ** 2 / strength[seen])))

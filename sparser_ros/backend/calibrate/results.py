@@ -12,6 +12,7 @@ from ...array_types import Array
 from ...config.inputs_config import RadioSpec
 from ...config.sparser import SparserConfig
 from ...graph import range_residuals
+from ..integrity.noise import MOVES, TURNS
 from .antennas_and_clocks import SIGNIFICANT, LeverRow
 from .self_calibration import SelfCalibration
 
@@ -77,14 +78,16 @@ class OdometryRow:
 
 def odometry_rows(found: SelfCalibration) -> list[OdometryRow]:
     """All robots; none where scales are taken as right and no claimed noise is contradicted."""
-    prior = np.sqrt(np.diagonal(found.odometry_prior))
-    spread = np.sqrt(np.diagonal(found.found.others_covariance))
-    noise = found.odometry_noise.sigma_factor.reshape(2, -1)
+    first, names = len(found.ends.names) + 1, found.ends.names[:found.ends.robots]
+    prior, spread = (
+        np.sqrt(np.diagonal(one)[first:]) for one in (found.found.prior, found.found.covariance))
+    noise = found.odometry_noise.noise
     return [
-        OdometryRow(found.ends.names[k], 1 + float(found.found.others[k]), float(spread[k]),
+        OdometryRow(name, 1 + float(found.found.values[first + k]), float(spread[k]),
                     bool(2 * spread[k] <= prior[k]) and not found.doubted,
-                    float(noise[0, k]), float(noise[1, k]))
-        for k in range(found.ends.robots) if prior[k] > _HELD or np.any(noise[:, k] != 1.0)]
+                    *(float(np.sqrt(noise.factor(part, name))) for part in (MOVES, TURNS)))
+        for k, name in enumerate(names)
+        if prior[k] > _HELD or any(robot == name for _, robot in noise.log_factor)]
 
 
 def radio_rows(found: SelfCalibration) -> list[RadioRow]:
@@ -127,21 +130,27 @@ def pair_rows(found: SelfCalibration) -> list[PairRow]:
     return rows
 
 
+def scale_found(found: SelfCalibration) -> tuple[float, float]:
+    """Factor on ranges, and its standard deviation."""
+    at = len(found.ends.names)
+    return 1 + float(found.found.values[at]), float(np.sqrt(found.found.covariance[at, at]))
+
+
 def scale_determined(found: SelfCalibration) -> bool | None:
     """Whether the scale of ranges is known to half of what was known before; None = not sought."""
-    if not found.found.prior.size or found.found.prior[-1, -1] <= _HELD**2:
+    at = len(found.ends.names)
+    prior = float(np.sqrt(found.found.prior[at, at]))
+    if prior <= _HELD:
         return None
-    determined = 4 * found.found.covariance[-1, -1] <= found.found.prior[-1, -1]
-    return bool(determined) and not found.doubted
+    return 2 * scale_found(found)[1] <= prior and not found.doubted
 
 
 def as_dict(found: SelfCalibration) -> dict[str, Any]:
     """For reports: lengths in metres."""
-    noise = found.noise
+    noise, (scale, spread) = found.noise, scale_found(found)
     return {
         'applied': found.applied, 'reason': found.reason, 'rounds': found.rounds,
-        'scale': 1 + float(found.found.values[-1]),
-        'scale_sigma': float(np.sqrt(found.found.covariance[-1, -1])),
+        'scale': scale, 'scale_sigma': spread,
         'sigma_per_m': None if noise is None else noise.sigma_per_m,
         'sharing': found.inflation[1],
         'odometry': [asdict(row) for row in odometry_rows(found)],
@@ -194,39 +203,33 @@ def _wrong_sigmas(found: SelfCalibration) -> list[str]:
     factor = float(np.exp(np.average(np.log(ratio), weights=[row.ranges for row in rows])))
     if 0.5 < factor < 2:
         return []
-    size, by = ('large', factor) if factor > 1 else ('small', 1 / factor)
     sigma = float(np.median([row.sigma_m for row in rows if row.sigma_m is not None]))
-    return [f'claimed sigmas of ranges look {by:.2g} times too {size} (residuals say '
+    return [f'claimed sigmas of ranges look {_times_too(factor)} (residuals say '
             f'{sigma:.3g} m): set ranges.sigma_m, or calibration.sigma to estimate']
 
 
 def _wrong_odometry(found: SelfCalibration) -> list[str]:
     """A word for every source of odometry whose claimed noise is contradicted."""
-    if found.doubted:
-        return []
-    noise, texts = found.odometry_noise, []
-    spread = np.exp(noise.log_sigma / 2)
-    for k in np.flatnonzero(noise.used):
-        part, robot = divmod(int(k), found.ends.robots)
-        factor = float(noise.sigma_factor[k])
-        size, by = ('small', factor) if factor > 1 else ('large', 1 / factor)
-        texts.append(
-            f'odometry of {found.ends.names[robot]}: claimed sigmas of '
-            f'{("translations", "rotations")[part]} look {by:.2g} times too {size} (within a '
-            f'factor of {spread[k]:.2f}): set its covariances or odometry.sigma_*, or '
-            'calibration.sigma to estimate')
-    return texts
+    noise, spread = found.odometry_noise.noise, found.odometry_noise.log_sigma
+    return [
+        f'odometry of {name}: claimed sigmas of {part} look {_times_too(np.exp(-log / 2))} (within '
+        f'a factor of {np.exp(spread[part, name] / 2):.2f}): set its covariances or '
+        'odometry.sigma_*, or calibration.sigma to estimate'
+        for (part, name), log in noise.log_factor.items()]
+
+
+def _times_too(factor: float) -> str:
+    """By claimed over found sigma."""
+    return f'{factor:.2g} times too large' if factor > 1 else f'{1 / factor:.2g} times too small'
 
 
 def lines(found: SelfCalibration) -> list[str]:
     """A table for the terminal."""
     state = 'applied' if found.applied else 'not applied'
     text = [f'calibration: {state}: {found.reason}']
-    scale = scale_determined(found)
-    if scale is not None:
-        spread = float(np.sqrt(found.found.covariance[-1, -1]))
-        known = '' if scale else ' (not determined)'
-        text.append(f'  scale {1 + found.found.values[-1]:.5f} +- {spread:.5f}{known}')
+    if (scale := scale_determined(found)) is not None:
+        text.append('  scale {:.5f} +- {:.5f}'.format(*scale_found(found))
+                    + ('' if scale else ' (not determined)'))
     for row in radio_rows(found):
         sigma = '' if row.sigma_m is None else f', sigma {row.sigma_m:.3f} m'
         known = ('' if row.determined and row.significant else

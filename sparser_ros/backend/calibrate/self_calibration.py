@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import chdtrc
+from scipy.special import chdtrc, ndtri
 
 from ...array_types import Array, Mask
 from ...config import ConfigError, RobustConfig, SolverConfig, SolverError
@@ -24,24 +24,25 @@ from ...graph import Estimate, Graph, PointPriors, range_residuals
 from ...graph.precision import chi_square_kappa
 from ...graph.range_ends import RangeEnds, range_ends
 from ...solver.solve import solve
-from .odometry_noise import OdometryNoise, as_claimed, odometry_noise, variance_components
+from ..integrity.noise import (
+    MOVES,
+    PROBES,
+    RANGES,
+    TURNS,
+    Noise,
+    VarianceComponents,
+    variance_components,
+)
 from .radio_model import (
     Posterior,
     RadioParameters,
     no_correction,
-    odometry_prior,
     posterior,
     prior_covariance,
     radio_model,
     range_leverages,
 )
-from .range_errors import (
-    BlockedPaths,
-    RangeNoise,
-    blocked_paths,
-    range_noise,
-    variance_inflation,
-)
+from .range_errors import RangeNoise, blocked_paths, range_noise, variance_inflation
 
 log = logging.getLogger(__name__)
 _KNOWN_NOISE = 0.5
@@ -57,8 +58,76 @@ _CLEAR = 0.5
 """Probability from which a path counts as clear when the noise is estimated."""
 _LEAST_WEIGHT = 1e-6
 """Of a range over a blocked path; the problem stays positive definite (as with kernels)."""
+_SURE = float(-ndtri(0.001 / 2))
+"""Standard deviations from which odometry is said to claim a wrong noise."""
+_PRIOR_VARIANCE = float((2 * np.log(5.0)) ** 2 / 3)
+"""Of the logarithm of the factor on a variance: claimed sigmas are wrong by up to 5 either way,
+uniform in the logarithm. It counts where the data say little."""
+_LARGEST_STEP = 2.0
+"""Of that logarithm in a round; the model is that of the weights before."""
 
 Solve = Callable[[Graph, Estimate | None], tuple[Estimate, dict[str, Array]]]
+
+
+@dataclass(frozen=True)
+class OdometryNoise:
+    """Of translations and rotations of each robot (`MOVES`, `TURNS`) whose claim is contradicted.
+
+    The score of restricted maximum likelihood by the logarithm of a variance is half of the excess
+    of the squared residuals, its Fisher information half of tr R_gh R_hg (Patterson and Thompson
+    1971).
+    """
+
+    noise: Noise = field(default_factory=Noise)
+    log_sigma: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Standard deviations of the logarithms."""
+    step: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Their last changes."""
+
+    def after(self, parts: VarianceComponents, shared: float) -> OdometryNoise:
+        """A step of Fisher scoring at the optimum with this noise.
+
+        Ranges that share errors (`shared` of them tell as much as one, `sharing`) push the map, and
+        the odometry's residuals with it, by up to (shared - 1) tr R_gr R_rg: an excess below that
+        is no fault of the odometry. Neither is one that other measurements explain, whose noise
+        nobody confirms, by having none or twice their variance. A source that was used stays so;
+        others begin where their score is significant.
+        """
+        before = self.noise.log_factor
+        own = [k for k, (kind, _) in enumerate(parts.names) if kind in (MOVES, TURNS)]
+        names = [parts.names[k] for k in own]
+        at = parts.names.index((RANGES, ''))
+        with_ranges, fisher = parts.share[own, at], parts.share[np.ix_(own, own)]
+        others = parts.expected[own] - np.sum(fisher, axis=1) - with_ranges
+        fisher = (fisher + fisher.T) / 2
+        if parts.share[at, at] > 0:
+            fisher -= np.outer(with_ranges, with_ranges) / parts.share[at, at]
+        excess = (parts.square - parts.expected)[own]
+        score = excess - np.clip(excess, -others, (shared - 1) * with_ranges + others)
+        begins = score**2 > _SURE**2 * 2 * np.maximum(np.diagonal(fisher), 1e-12) * (1 + 1 / PROBES)
+        used = [k for k, name in enumerate(names) if name in before or begins[k]]
+        if not used:
+            return OdometryNoise()
+        prior, names = 2 / _PRIOR_VARIANCE, [names[k] for k in used]
+        log = np.array([before.get(name, 0.0) for name in names])
+        bend = fisher[np.ix_(used, used)] + prior * np.eye(len(used))
+        step = np.linalg.solve(bend, score[used] - prior * log)
+        # The excess is linear in the variance and not in its logarithm.
+        step = np.where(step > 0, np.log1p(np.maximum(step, 0.0)), step)
+        step = np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
+        # The information is that of claims that hold: steps may go to and fro about the optimum.
+        last = np.array([self.step.get(name, 0.0) for name in names])
+        step = np.where(step * last < 0, step / 2, step)
+        sigma = np.sqrt(2 * (1 + 1 / PROBES) * np.diagonal(np.linalg.inv(bend)))
+        noise, spread, steps = (dict(zip(names, values.tolist(), strict=True)) for values in (
+            log + step, sigma, step))
+        return OdometryNoise(Noise(noise), spread, steps)
+
+    def significant(self) -> OdometryNoise:
+        """Only what contradicts the claims also at the end."""
+        return replace(self, noise=Noise({
+            name: log for name, log in self.noise.log_factor.items()
+            if abs(log) > _SURE * self.log_sigma[name]}))
 
 
 @dataclass(frozen=True)
@@ -71,12 +140,9 @@ class SelfCalibration:
     found: Posterior
     noise: RangeNoise | None
     odometry_noise: OdometryNoise
-    """As claimed where that is not contradicted."""
     inflation: tuple[float, float]
     """Factors on variances, of robustness and of shared errors, that `found` has in it."""
     applied: bool
-    odometry_prior: Array
-    """(robots, robots): of the scales of the odometry."""
     reason: str
     """Why it is applied or not, in words."""
     measured: Graph
@@ -109,21 +175,26 @@ def calibration_steps(
     graph: Graph, initial: Estimate | None, config: CalibrationConfig, solver: SolverConfig
 ) -> Iterator[SelfCalibration | None]:
     """`self_calibrate` solve by solve: None after each, the calibration at the end."""
-    ends = range_ends(graph)
-    work = Iterations(graph, ends, config, solver)
+    work = Iterations(graph, config, solver)
     state = first = work.start(initial)
     if not len(graph.ranges):
-        yield _nothing(work, first, 'the graph has no ranges')
+        zero = np.zeros(len(work.prior))
+        yield SelfCalibration(
+            work.ends, first.parameters, posterior(
+                np.outer(zero, zero), zero, zero, work.prior, work.radio_size),
+            None, first.odometry, (1.0, 1.0), False,
+            'the graph has no ranges: nothing is changed', graph, graph, first.estimate,
+            first.weights, 0)
         return
     update, rounds = work.update(state), 1
-    while rounds < config.rounds and _noise_known(work, update) and not work.settled(state, update):
+    while rounds < config.rounds and work.noise_known(update) and not work.settled(state, update):
         yield None
         log.debug('round %d: biases %s', rounds, np.round(update.found.values, 3))
         state = work.moved(state, update)
         update, rounds = work.update(state), rounds + 1
     yield None
     doubt = ''
-    if not _noise_known(work, update):
+    if not work.noise_known(update):
         doubt = ('the noise of most ranges is not determined (the map follows them, or they are '
                  'too few), so no bias can be called significant')
     elif not work.settled(state, update):
@@ -131,24 +202,19 @@ def calibration_steps(
     yield _decided(work, first, state, update, rounds, doubt)
 
 
-def _noise_known(work: Iterations, update: Update) -> bool:
-    """Whether the noise of most ranges is determined."""
-    return float(np.mean(update.noise.of_known(work.ends))) >= _KNOWN_NOISE
-
-
 def _verdict(
     work: Iterations, parameters: RadioParameters, found: Posterior
 ) -> tuple[bool, str]:
     """Whether the parameters are applied, and why."""
-    config, graph = work.config, work.graph
+    config = work.config
     if not found.directions:
         return False, 'the data determine no combination of biases: nothing is changed'
     chance = float(chdtrc(found.directions, found.chi_square))
     if chance > config.false_alarm:
         return False, ('radios without bias would give such residuals with probability '
                        f'{chance:.2g}: nothing is changed')
-    largest = float(np.max(np.abs(parameters.pair_bias(work.ends))))
-    stretch = abs(parameters.scale - 1) * float(np.max(graph.ranges.distance_m))
+    largest = float(np.max(np.abs(parameters.pair_bias)))
+    stretch = abs(parameters.scale - 1) * float(np.max(work.graph.ranges.distance_m))
     if max(largest, stretch) < config.bias_floor_m:
         return False, f'no range is off by more than {config.bias_floor_m:g} m: nothing is changed'
     return True, f'{found.directions} combinations of biases are determined and significant'
@@ -160,39 +226,24 @@ def _decided(
 ) -> SelfCalibration:
     """Apply what is significant, unless a `doubt` forbids it; else the graph stays as it is."""
     graph, ends, noise = work.graph, work.ends, last.noise or update.noise
-    odometry = as_claimed(len(graph.robots)) if doubt else replace(
+    odometry = OdometryNoise() if doubt else replace(
         last.odometry, log_sigma=update.odometry.log_sigma).significant()
-    determined = RadioParameters(update.found.determined, update.found.others_then)
+    used = RadioParameters(ends, update.found.determined)
     applied, reason = (False, f'{doubt}: nothing is changed') if doubt else _verdict(
-        work, determined, update.found)
-    kept = noise if work.config.sigma == 'estimate' and not doubt else None
-    used = determined if applied else no_correction(ends)
-    outcome = with_noise(graph, ends, kept)
-    if kept is not None:
-        outcome = odometry.applied(outcome)
-    if applied:
-        outcome = used.corrected(outcome, ends)
-    if not applied and kept is None:
-        estimate, weights = first.estimate, first.weights
-    elif kept is not None and applied:
+        work, used, update.found)
+    used = used if applied else no_correction(ends)
+    with_noise = work.config.sigma == 'estimate' and not doubt
+    outcome = used.corrected(work.with_noise(noise, odometry) if with_noise else graph)
+    if with_noise and applied:
         end = work.under_paths(used, noise, odometry, outcome, last, work.by_paths)
-        estimate, weights = end.estimate, dict(end.weights)
-    else:
+        estimate, weights = end.estimate, end.weights
+    elif with_noise or applied:
         estimate, weights = work.by_kernel(outcome, (last if applied else first).estimate)
+    else:
+        outcome, estimate, weights = graph, first.estimate, first.weights
     return SelfCalibration(
-        ends, used, update.found, noise, odometry, update.inflation, applied, work.odometry_prior,
-        reason, graph, outcome, estimate, weights, rounds, bool(doubt))
-
-
-def _nothing(work: Iterations, first: CalibrationState, reason: str) -> SelfCalibration:
-    size, none = len(work.ends.names) + 1, np.zeros(work.ends.robots)
-    zero = np.zeros((size, size))
-    empty = Posterior(
-        np.zeros(size), zero, none, np.diag(none), np.zeros(size), none, 0, 0.0, zero, zero)
-    return SelfCalibration(
-        work.ends, no_correction(work.ends), empty, None, as_claimed(len(work.graph.robots)),
-        (1.0, 1.0), False, work.odometry_prior, f'{reason}: nothing is changed', work.graph,
-        work.graph, first.estimate, first.weights, 0)
+        ends, used, update.found, noise, odometry, update.inflation, applied, reason, graph,
+        outcome, estimate, weights, rounds, bool(doubt))
 
 
 def _doubting(config: SolverConfig) -> RobustConfig:
@@ -210,12 +261,6 @@ def robust_solver(config: SolverConfig) -> Solve:
         return result.estimate, dict(result.stats.weights or {})
 
     return run
-
-
-def _of_clear_paths(config: SolverConfig, robust: RobustConfig) -> Solve:
-    """Solves with ranges as their precision says; closures and fixes are doubted as before."""
-    robust = replace(robust, ranges=False)
-    return robust_solver(replace(config, robust=robust))
 
 
 def _with_honest_headings(run: Solve) -> Solve:
@@ -244,8 +289,8 @@ class CalibrationState:
     estimate: Estimate
     """The optimum of `corrected` under `weights`, with headings as their noise says."""
     weights: dict[str, Array]
-    paths: BlockedPaths | None = None
-    """None while a kernel doubts the ranges."""
+    under_paths: bool = False
+    """Whether ranges are weighted by what their paths are believed; else a kernel doubts them."""
 
 
 @dataclass(frozen=True)
@@ -259,33 +304,32 @@ class Update:
     odometry: OdometryNoise
     inflation: tuple[float, float]
 
-    def relative_step(self) -> float:
-        """Largest step of a radio's parameter in standard deviations."""
-        size = len(self.found.values)
-        return float(np.max(
-            np.abs(self.step[:size]) / np.sqrt(np.diagonal(self.found.covariance))))
-
 
 class Iterations:
     """The iterations of one graph."""
 
-    def __init__(
-        self, graph: Graph, ends: RangeEnds, config: CalibrationConfig, solver: SolverConfig
-    ) -> None:
-        self.graph, self.ends, self.config = graph, ends, config
+    def __init__(self, graph: Graph, config: CalibrationConfig, solver: SolverConfig) -> None:
+        self.graph, self.ends, self.config = graph, range_ends(graph), config
         self.by_kernel = robust_solver(solver)
         """As any map is solved."""
-        self.by_paths = _of_clear_paths(solver, _doubting(solver))
+        self.by_paths = robust_solver(
+            replace(solver, robust=replace(_doubting(solver), ranges=False)))
         """The same with ranges as their precision says."""
-        self.prior = prior_covariance(ends, config)
-        self.odometry_prior = odometry_prior(ends.robots, config)
+        self.prior = prior_covariance(self.ends, config)
+        self.radio_size = len(self.ends.names) + 1
+        """Parameters but the scales of the odometry."""
 
     def start(self, initial: Estimate | None) -> CalibrationState:
         """The map of the radios as they came in, solved as any map."""
         estimate, weights = self.by_kernel(self.graph, initial)
         return CalibrationState(
-            no_correction(self.ends), None, as_claimed(len(self.graph.robots)), self.graph,
-            estimate, weights)
+            no_correction(self.ends), None, OdometryNoise(), self.graph, estimate, weights)
+
+    def with_noise(self, noise: RangeNoise, odometry: OdometryNoise) -> Graph:
+        """The graph with the variances that were found, where they were."""
+        variance = noise.variance(self.ends, self.graph.ranges)
+        return odometry.noise.applied_to(self.graph.replaced(
+            ranges=self.graph.ranges.replaced(precision=1 / variance)))
 
     def update(self, state: CalibrationState) -> Update:
         """Posterior of the parameters and the noise at a state.
@@ -293,41 +337,36 @@ class Iterations:
         The model holds at the optimum of this graph, so with these variances: new ones count
         from the next solve on.
         """
-        graph, ends = self.graph, self.ends
+        graph, ends, at = self.graph, self.ends, state.parameters.values
         model, columns = radio_model(
-            state.parameters, state.corrected, ends, state.estimate, state.weights)
-        leverage = range_leverages(model)
+            state.parameters, state.corrected, state.estimate, state.weights)
         residual = range_residuals(state.corrected, state.estimate)
-        inflation = variance_inflation(
-            state.corrected, ends, residual, state.weights.get('ranges', np.ones(len(residual))))
-        clear = None if state.paths is None else state.paths.clear >= _CLEAR
+        weight = state.weights.get('ranges', np.ones(len(residual)))
+        inflation = variance_inflation(state.corrected, ends, residual, weight)
         # What the data say less than their weights claim divides their information.
         scores, share = model.scores(columns), inflation[0] * inflation[1]
         found = posterior(
-            scores.information / share, scores.score / share, state.parameters.joint, self.prior,
-            self.odometry_prior)
-        noise = range_noise(ends, graph.ranges, residual, leverage, state.noise, clear)
+            scores.information / share, scores.score / share, at, self.prior, self.radio_size)
+        noise = range_noise(
+            ends, graph.ranges, residual, range_leverages(model), state.noise,
+            weight >= _CLEAR if state.under_paths else None)
         # Before the paths are told, biases and wrong sigmas of ranges push the odometry.
         odometry = state.odometry
-        if state.paths is not None:
-            free = float(np.sum(state.weights['ranges']) - np.sum(leverage))
-            odometry = odometry_noise(
-                variance_components(model, state.corrected, free), odometry, inflation[1])
-        step = np.concatenate([found.values, found.others]) - state.parameters.joint
-        return Update(found, step, noise, odometry, inflation)
+        if state.under_paths:
+            odometry = odometry.after(variance_components(model), inflation[1])
+        return Update(found, found.values - at, noise, odometry, inflation)
 
     def moved(self, state: CalibrationState, update: Update) -> CalibrationState:
         """The state after the step of an update."""
-        parameters = state.parameters.moved(update.step)
-        corrected = parameters.corrected(
-            update.odometry.applied(with_noise(self.graph, self.ends, update.noise)), self.ends)
-        if not self.near(state, update):
-            estimate, weights = _with_honest_headings(self.by_kernel)(corrected, state.estimate)
-            return CalibrationState(
-                parameters, update.noise, update.odometry, corrected, estimate, weights)
-        return self.under_paths(
-            parameters, update.noise, update.odometry, corrected, state,
-            _with_honest_headings(self.by_paths))
+        noise, odometry = update.noise, update.odometry
+        parameters = RadioParameters(self.ends, state.parameters.values + update.step)
+        corrected = parameters.corrected(self.with_noise(noise, odometry))
+        if self.near(state, update):
+            return self.under_paths(
+                parameters, noise, odometry, corrected, state, _with_honest_headings(self.by_paths))
+        return CalibrationState(
+            parameters, noise, odometry, corrected,
+            *_with_honest_headings(self.by_kernel)(corrected, state.estimate))
 
     def under_paths(
         self, parameters: RadioParameters, noise: RangeNoise, odometry: OdometryNoise,
@@ -347,7 +386,11 @@ class Iterations:
         estimate, weights = solve_clear(weighted, before.estimate)
         return CalibrationState(
             parameters, noise, odometry, corrected, estimate, {**weights, 'ranges': paths.clear},
-            paths)
+            True)
+
+    def noise_known(self, update: Update) -> bool:
+        """Whether the noise of most ranges is determined."""
+        return float(np.mean(update.noise.of_known(self.ends))) >= _KNOWN_NOISE
 
     def near(self, state: CalibrationState, update: Update) -> bool:
         """Whether the radios are known so well that blocked paths can be told from biases.
@@ -355,31 +398,25 @@ class Iterations:
         A step that moves a residual by less than its noise hardly moves the odds of its path. The
         standard deviations of the biases are no measure of that: they are ten times as small.
         """
-        if state.paths is not None:
-            return True
-        if state.noise is None:
-            return False
-        ranges, step = self.graph.ranges, update.step[:len(update.found.values)]
-        moved = step[self.ends.first] + step[self.ends.second] - step[-1] * ranges.distance_m
+        if state.under_paths or state.noise is None:
+            return state.under_paths
+        ranges, step = self.graph.ranges, RadioParameters(self.ends, update.step)
+        moved = step.pair_bias - (step.scale - 1) * ranges.distance_m
         return bool(np.all(moved**2 <= _NEAR_STEP**2 * update.noise.variance(self.ends, ranges)))
 
     def settled(self, state: CalibrationState, update: Update) -> bool:
         """Whether another iteration would change nothing that matters."""
-        before = state.noise
-        if state.paths is None or before is None or update.relative_step() > _SMALL_STEP:
+        before, size = state.noise, self.radio_size
+        sigma = np.sqrt(np.diagonal(update.found.covariance))
+        if not state.under_paths or before is None or np.any(
+                np.abs(update.step[:size]) > _SMALL_STEP * sigma[:size]):
             return False
-        ratio = update.noise.variance(self.ends, self.graph.ranges) / before.variance(
-            self.ends, self.graph.ranges)
-        change = np.sqrt(max(float(np.max(ratio)), float(np.max(1 / ratio))))
-        return bool(max(change, update.odometry.change(state.odometry)) <= _SMALL_RATIO)
-
-
-def with_noise(graph: Graph, ends: RangeEnds, noise: RangeNoise | None) -> Graph:
-    """The graph with the variances that were found, where they were."""
-    if noise is None:
-        return graph
-    variance = noise.variance(ends, graph.ranges)
-    return graph.replaced(ranges=graph.ranges.replaced(precision=1 / variance))
+        variances = np.log([
+            noise.variance(self.ends, self.graph.ranges) for noise in (before, update.noise)])
+        found, now = (one.odometry.noise.log_factor for one in (state, update))
+        change = [*np.abs(variances[1] - variances[0]), *(
+            abs(log - found.get(name, 0.0)) for name, log in now.items())]
+        return bool(max(change) <= 2 * np.log(_SMALL_RATIO))
 
 
 def held_to(graph: Graph, positions: Array, known: Mask, sigma_m: float) -> Graph:

@@ -17,7 +17,9 @@ Lucy, every source having its claim as `PRIOR_MEASUREMENTS` further residuals, s
 which little is known keeps it. S comes from random signs (Hutchinson). Cells count at most as
 `_FAR` standard deviations: a fault is no noise.
 
-The map keeps the weights that are claimed, and what is said of it follows the noise as it is: by
+Calibration takes q and S of single rows, and steps by restricted maximum likelihood
+(`calibrate.self_calibration.OdometryNoise`). A live map keeps the weights that are claimed, and
+what is said of it follows the noise as it is: by
 the covariance of this map, (J^T J)^-1 (sum_h f_h J_h^T J_h) (J^T J)^-1.
 """
 
@@ -47,10 +49,14 @@ what stands around, change slowly. White noise has the same factor with cells of
 PRIOR_MEASUREMENTS = 5.0
 """Residuals that the claim of a source is worth."""
 _FAR = 4.0
-_PROBES = 12
+PROBES = 12
+"""Random signs for each source; traces are uncertain by 1 / sqrt(12) of what sums of squares are.
+"""
 _STEPS = 300
 _REJECTED_WEIGHT = 0.1
 ODOMETRY, RANGES, CLOSURES, SIGHTINGS = 'odometry', 'ranges', 'closures', 'sightings'
+MOVES, TURNS = 'translations', 'rotations'
+"""Of odometry, where these are told apart."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +98,11 @@ class Noise:
         if not self.log_factor:
             return table
         if isinstance(table, RelativePoses):
-            robots = graph.robots
-            each = np.array([self.factor(ODOMETRY, name) for name in robots])
-            factor = np.where(
-                table.odometry, each[graph.poses.robot[table.i]], self.factor(CLOSURES))
-            return table.replaced(tau=table.tau / factor, kappa=table.kappa / factor)
+            moves, turns = (np.where(table.odometry, np.array([
+                self.factor(ODOMETRY, name) * self.factor(part, name)
+                for name in graph.robots])[graph.poses.robot[table.i]], self.factor(CLOSURES))
+                for part in (MOVES, TURNS))
+            return table.replaced(tau=table.tau / moves, kappa=table.kappa / turns)
         if isinstance(table, Ranges) and len(table):
             return table.replaced(precision=table.precision / self.factor(RANGES))
         if isinstance(table, Sightings):
@@ -126,35 +132,63 @@ def noise_of(
     config = config or IntegrityConfig()
     kept = {name: np.where(w < _REJECTED_WEIGHT, 0.0, w) for name, w in weights.items()}
     model = linear_model(graph, estimate, kept)
-    sums, names, member = _cells(graph, estimate, model)
-    J, faults = _with_faults(model, config)
+    parts = variance_components(model, config)
+    factor = _solved(parts.share, parts.square)
+    for k, (kind, _) in enumerate(parts.names):
+        precision = {RANGES: graph.ranges.precision, SIGHTINGS: graph.sightings.tau}.get(kind)
+        if precision is not None and floor_m > 0:
+            factor[k] = max(factor[k], min(1.0, float(np.median(precision)) * floor_m**2))
+    noise = Noise(dict(zip(parts.names, np.log(factor).tolist(), strict=True)))
+    of_row = np.exp(parts.rows @ np.log(factor))
+    alone = model.jacobian
+    return NoiseFound(noise, _variances(
+        graph, estimate, alone, normal_solver(alone), of_row[:len(model.residual)]))
+
+
+@dataclass(frozen=True)
+class VarianceComponents:
+    """What the residuals of a map say of its g sources."""
+
+    names: tuple[tuple[str, str], ...]
+    rows: sp.csr_matrix
+    """(rows, g): which residuals are theirs."""
+    square: Array
+    """(g,): q."""
+    share: Array
+    """(g, g): S."""
+    expected: Array
+    """(g,): of q, where all claims are right, also of rows that no source has."""
+
+
+def variance_components(
+    model: LinearModel, config: IntegrityConfig | None = None
+) -> VarianceComponents:
+    """Of all sources beside lasting faults of the sizes in `config`, residuals summed over cells.
+
+    Without it of single residuals at an optimum without such faults, and moves and turns of
+    odometry are told apart.
+    """
+    sums, names, member = _cells(model, config is None)
+    J, faults = (model.jacobian, 0) if config is None else _with_faults(model, config)
     T = sp.hstack([sums, sp.csr_matrix((sums.shape[0], faults))], format='csr')
     whitened = np.append(model.residual, np.zeros(faults))
     solve = normal_solver(J)
     residual = whitened - J @ solve((J.T @ whitened)[:, None])[:, 0]
-    square = np.minimum((T @ residual)**2, _FAR**2)
+    square = (T @ residual)**2
+    if config is not None:
+        square = np.minimum(square, _FAR**2)
     random = np.random.default_rng(0)
-    count = len(names)
     # A row belongs to its cell, a cell to its sources.
     sources = (T != 0).T.astype(float) @ sp.csr_matrix(member)
-    share = np.zeros((count, count))
-    for g in range(count):
+    share, expected = np.zeros((len(names), len(names))), np.zeros(len(names))
+    for g in range(len(names)):
         own = np.flatnonzero(member[:, g])
-        signs = np.zeros((T.shape[0], _PROBES))
-        signs[own] = random.choice([-1.0, 1.0], (len(own), _PROBES))
+        signs = np.zeros((T.shape[0], PROBES))
+        signs[own] = random.choice([-1.0, 1.0], (len(own), PROBES))
         rows = T.T @ signs
-        left = rows - J @ solve(J.T @ rows)
-        share[g] = sources.T @ np.mean(left**2, axis=1)
-    factor = _solved(share, member.T @ square)
-    for k, (kind, _) in enumerate(names):
-        precision = {RANGES: graph.ranges.precision, SIGHTINGS: graph.sightings.tau}.get(kind)
-        if precision is not None and floor_m > 0:
-            factor[k] = max(factor[k], min(1.0, float(np.median(precision)) * floor_m**2))
-    noise = Noise(dict(zip(names, np.log(factor).tolist(), strict=True)))
-    of_row = np.exp(sources @ np.log(factor))
-    alone = model.jacobian
-    return NoiseFound(noise, _variances(
-        graph, estimate, alone, normal_solver(alone), of_row[:len(model.residual)]))
+        left = np.mean((rows - J @ solve(J.T @ rows))**2, axis=1)
+        share[g], expected[g] = sources.T @ left, np.sum(left)
+    return VarianceComponents(tuple(names), sources, member.T @ square, share, expected)
 
 
 def _with_faults(model: LinearModel, config: IntegrityConfig) -> tuple[sp.csr_matrix, int]:
@@ -220,14 +254,16 @@ def _variances(
 
 
 def _cells(
-    graph: Graph, estimate: Estimate, model: LinearModel
+    model: LinearModel, apart: bool
 ) -> tuple[sp.csr_matrix, list[tuple[str, str]], Array]:
     """Sums (c, rows) of rows of the model between the same two places, one coordinate each; the
     sources that have measurements; and which cells are theirs, (c, g).
 
     Odometry is summed by stretches of `CELL_M`, ranges and sightings by places, closures stay
-    alone. Sums of n rows are divided by sqrt(n), so that white noise keeps its variance.
+    alone. Sums of n rows are divided by sqrt(n), so that white noise keeps its variance. Where
+    `apart`, each row is a cell, and turns and moves of odometry are two sources.
     """
+    graph, estimate = model.graph, model.estimate
     d, rel, ranges, see = graph.dimension, graph.relative_poses, graph.ranges, graph.sightings
     turns, robots = 1 if d == 2 else 3, len(graph.robots)
     way = np.zeros(graph.n_poses)
@@ -246,15 +282,17 @@ def _cells(
         _place(antennas(estimate, ranges.target, ranges.lever_target))])
     of_sighting = np.column_stack([
         graph.poses.robot[see.i], graph.points(see.point), _place(estimate.translation[see.i])])
-    names = [*((ODOMETRY, name) for name in graph.robots),
-             (CLOSURES, ''), (SIGHTINGS, ''), (RANGES, '')]
-    odometry = np.where(rel.odometry, robot, robots)
+    names = [*((kind, name) for kind in ((MOVES, TURNS) if apart else (ODOMETRY,))
+               for name in graph.robots), (CLOSURES, ''), (SIGHTINGS, ''), (RANGES, '')]
+    closures, sightings, range_source = range(len(names) - 3, len(names))
     parts = {
-        'turns': (stretch, turns, odometry), 'moves': (stretch, d, odometry),
-        'sightings': (of_sighting, d, np.full(len(see), robots + 1)),
-        'ranges': (of_range, 1, np.full(len(ranges), robots + 2))}
+        'turns': (stretch, turns, np.where(rel.odometry, robot + robots * apart, closures)),
+        'moves': (stretch, d, np.where(rel.odometry, robot, closures)),
+        'sightings': (of_sighting, d, np.full(len(see), sightings)),
+        'ranges': (of_range, 1, np.full(len(ranges), range_source))}
     rows, columns, values, owner, count = [], [], [], [], 0
     for part, (label, width, source) in parts.items():
+        label = np.arange(len(label))[:, None] if apart else label
         _, chosen, cell, number = np.unique(
             label, axis=0, return_index=True, return_inverse=True, return_counts=True)
         cell, at = cell.reshape(-1), np.arange(width)

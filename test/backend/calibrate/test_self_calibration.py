@@ -3,10 +3,21 @@
 import numpy as np
 import pytest
 from backend_world import World, graph_of
+from faulty_world import graph as graph_in
+from faulty_world import odometry_scaled
+from faulty_world import world as world_of
 from radio_world import radio_world
 
-from sparser_ros.backend.calibrate.results import advice, as_dict, pair_rows, radio_rows
-from sparser_ros.backend.calibrate.self_calibration import robust_solver, self_calibrate
+from sparser_ros.backend.calibrate.results import (
+    advice,
+    as_dict,
+    lines,
+    odometry_rows,
+    pair_rows,
+    radio_rows,
+    scale_determined,
+)
+from sparser_ros.backend.calibrate.self_calibration import held_to, robust_solver, self_calibrate
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.graph.subgraph import extract
@@ -29,7 +40,7 @@ def test_biases_are_found_within_their_sigmas(seed, known):
     world = radio_world(seed, known)
     found = calibrated(world)
     miss = world.bias_m - found.parameters.bias_m
-    covariance = found.found.covariance[:-1, :-1]
+    covariance = found.found.covariance[:9, :9]
     assert found.applied
     assert np.all(np.abs(miss) <= 3 * np.sqrt(np.diagonal(covariance)))
     # 9 degrees of freedom: 0.1 % and 99.9 % quantiles of chi-square.
@@ -53,7 +64,7 @@ def test_sigmas_are_found_whatever_is_claimed(factor):
 def test_a_scale_is_found_beside_the_biases():
     world = radio_world(5, (0, 1, 2, 3, 4, 5), scaled=True)
     found = calibrated(world, CalibrationConfig(sigma='estimate', scale_sigma=0.02))
-    spread = np.sqrt(found.found.covariance[-1, -1])
+    spread = np.sqrt(found.found.covariance[9, 9])
     assert spread < 0.002
     assert abs(found.parameters.scale - world.scale) < 3 * spread
 
@@ -96,3 +107,111 @@ def test_a_graph_without_ranges_has_nothing_to_calibrate():
     part = extract(bare, alone, np.zeros(0, dtype=bool))
     found = self_calibrate(part.graph, part.of(world.truth), ESTIMATE, SOLVER)
     assert not found.applied and 'no ranges' in found.reason
+
+
+def stretched(made, factor):
+    """The odometry of all robots is too long by a factor."""
+    for robot in range(len(made.robots)):
+        made = odometry_scaled(made, robot, factor)
+    return made
+
+
+def pair_error(found, bias_m):
+    """Error of the mean bias of all pairs, and its standard deviation."""
+    low, high, _ = found.ends.pairs
+    mean = (np.bincount(low, minlength=len(found.ends)) + np.bincount(
+        high, minlength=len(found.ends))) / len(low)
+    size = len(mean)
+    variance = mean @ found.found.covariance[:size, :size] @ mean
+    return mean @ (found.found.values[:size] - bias_m), np.sqrt(variance)
+
+
+@pytest.mark.parametrize('known', [(), (0, 1, 2, 3, 4, 5)])
+def test_odometry_that_is_too_long_is_no_bias(known):
+    place = world_of(3, known=known)
+    made = stretched(graph_in(place, 3, share=0.0), 1.015)
+    free = self_calibrate(made, place.truth, CalibrationConfig(), SOLVER)
+    error, sigma = pair_error(free, np.zeros(len(free.ends)))
+    assert abs(error) < 3 * sigma
+    assert not free.applied or sigma < 0.05
+    if known:
+        assert not free.applied
+        rows = odometry_rows(free)
+        assert all(row.determined for row in rows)
+        assert [row.scale for row in rows] == pytest.approx([1 / 1.015] * 3, abs=0.003)
+        assert any('odometry of A: scale 0.98' in line for line in lines(free))
+
+
+def test_a_common_bias_is_found_beside_the_odometrys_scale_where_beacons_are_known():
+    made = radio_world(4, (0, 1, 2, 3, 4, 5), sigma_factor=1.0)
+    found = self_calibrate(
+        stretched(made.measured, 0.985), made.truth, CalibrationConfig(), SOLVER)
+    error, sigma = pair_error(found, made.bias_m)
+    assert found.applied
+    assert sigma < 0.01
+    assert abs(error) < 3.5 * sigma
+
+
+def test_a_scale_of_ranges_without_known_beacons_is_the_maps_size_and_is_left_alone():
+    made = radio_world(4, scaled=True)
+    found = self_calibrate(
+        made.measured, made.truth, CalibrationConfig(sigma='estimate', scale_sigma=0.006), SOLVER)
+    assert scale_determined(found) is False
+    assert any('the scale of ranges is not determined' in words for words in advice(found))
+    assert abs(found.parameters.scale - 1) < 0.25 * 0.006, 'next to nothing of it is applied'
+    assert found.applied, 'biases are'
+
+
+def test_ranges_that_the_map_follows_calibrate_nothing():
+    """Few ranges, odometry that claims too much noise: any bias can be had for a little of it."""
+    place = world_of(5)
+    made = graph_in(place, 5, share=0.0)
+    rel, ranges = made.relative_poses, made.ranges
+    few = np.arange(len(ranges)) % 24 == 0
+    loose = made.replaced(
+        relative_poses=rel.replaced(tau=rel.tau / 100, kappa=rel.kappa / 100),
+        ranges=ranges.take(few).replaced(distance_m=ranges.distance_m[few] + 0.4))
+    found = self_calibrate(loose, place.truth, CalibrationConfig(), SOLVER)
+    assert not found.applied and found.graph is loose
+    assert 'is not determined' in found.reason
+
+
+def with_claims(factor, steps=480):
+    """A world where one robot's odometry claims `factor` times its sigmas, the others theirs."""
+    world = radio_world(
+        4, tuple(range(6)), steps=steps, sigma_factor=1.0, blocked=0.0, biased=False)
+    rel = world.measured.relative_poses
+    claim = np.where(world.measured.poses.robot[rel.i] == 1, factor, 1.0)
+    measured = world.measured.replaced(relative_poses=rel.replaced(
+        tau=rel.tau / claim**2, kappa=rel.kappa / claim**2))
+    return world, self_calibrate(
+        measured, world.truth, CalibrationConfig(sigma='estimate'), SolverConfig())
+
+
+@pytest.mark.parametrize('factor', [0.2, 5.0])
+def test_claims_of_one_robot_that_are_wrong_are_found(factor):
+    _, found = with_claims(factor)
+    noise, sigma = found.odometry_noise.noise.log_factor, found.odometry_noise.log_sigma
+    assert noise and {robot for _, robot in noise} == {'B'}
+    assert all(abs(log + 2 * np.log(factor)) < 3.3 * sigma[name] for name, log in noise.items())
+    said = [words for words in advice(found) if 'odometry of B' in words]
+    assert ('too small' if factor < 1 else 'too large') in said[0]
+    row = odometry_rows(found)[1]
+    factors = np.array([row.translation_sigma_factor, row.rotation_sigma_factor])
+    assert np.all((factors == 1) | ((factors > 1) == (factor < 1)))
+
+
+def test_claims_that_are_right_stay():
+    world, found = with_claims(1.0, steps=240)
+    assert not found.odometry_noise.noise
+    assert found.graph.relative_poses.tau == pytest.approx(
+        world.measured.relative_poses.tau, rel=0.1)
+
+
+def test_held_to_a_reference_radios_settle_and_odometry_stays():
+    world = radio_world(8, sigma_factor=1.0, steps=120)
+    held = held_to(
+        world.measured, world.truth.translation, np.ones(world.measured.n_poses, dtype=bool), 0.02)
+    found = self_calibrate(held, None, CalibrationConfig(), SolverConfig())
+    assert found.applied and not found.doubted
+    assert not found.odometry_noise.noise
