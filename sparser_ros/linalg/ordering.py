@@ -12,12 +12,10 @@ from .cholesky import OrderingUnavailableError, SymbolicCholesky
 from .compiled import compiled
 
 REDUCED_FROM_NODES = 20_000
-"""Nodes with three neighbours or more, from which chains and stars are eliminated before the rest
-is ordered; AMD of the whole takes less time on smaller graphs."""
+"""Nodes with three neighbours or more, from which chains are eliminated before the rest is ordered;
+AMD of the whole takes less time on smaller graphs."""
 METIS_FROM = 40_000
 """Multiplications of a factorisation in AMD's order, for each node, from which METIS pays."""
-STAR_ROUNDS = 2
-"""Times that stars are eliminated; the nodes left by then have many neighbours."""
 
 log = logging.getLogger(__name__)
 _CHAIN_ENTRIES = 3
@@ -28,55 +26,36 @@ def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
     """Analysis of a symmetric matrix in the order of fewest multiplications.
 
     AMD takes a tenth of the time of METIS and is the better one on chains with few closures; on
-    large graphs that close everywhere METIS wins more than it costs. `b` is the size of the
-    dense blocks of another matrix of this pattern that will be factorised in the same order.
+    large graphs that close everywhere METIS wins more than it costs. A chain between two closures
+    leaves one entry for the pair of its ends, in whichever order it is eliminated: large graphs
+    lose theirs first. `b` is the size of the dense blocks of another matrix of this pattern that
+    will be factorised in the same order.
     """
     busy = int(np.count_nonzero(np.diff(matrix.indptr) > _CHAIN_ENTRIES))
-    reduced = Reduced(matrix) if busy >= REDUCED_FROM_NODES else None
-    tried = SymbolicCholesky(matrix if reduced is None else reduced.core)
-    if tried.counts is None or tried.order is None:
-        return SymbolicCholesky(matrix)
+    large = busy >= REDUCED_FROM_NODES
+    chains, left, core = _without_chains(matrix) if large else (None, None, matrix)
+    tried = SymbolicCholesky(core)
+    if tried.counts is None:
+        return SymbolicCholesky(matrix) if large else tried
     if b**3 * np.sum(tried.counts**2.0) / 2 > METIS_FROM * busy:
-        return dissected(matrix, reduced)
-    return tried if reduced is None else reduced.ordered(tried.order)
+        if not large:
+            chains, left, core = _without_chains(matrix)
+        tried = flattest(core)
+    if left is None:
+        return tried
+    last = left if tried.order is None else left[tried.order]
+    return SymbolicCholesky(matrix, order=np.concatenate([chains, last]))
 
 
-def dissected(matrix: sp.csc_matrix, reduced: Reduced | None = None) -> SymbolicCholesky:
-    """Analysis by nested dissection of the core that chains and small stars leave."""
-    reduced = reduced or Reduced(matrix)
-    return reduced.ordered(flattest(reduced.core).order)
-
-
-class Reduced:
-    """A matrix without its chains and stars: `core`, a pattern whose values do not matter.
-
-    A chain between two closures leaves one entry for the pair of its ends, in whichever order it
-    is eliminated, and a node with three neighbours leaves a triangle for a star. Three of four
-    poses of a pose graph go that way, and ordering the rest takes a third of the time.
-    """
-
-    def __init__(self, matrix: sp.csc_matrix) -> None:
-        self.matrix = matrix
-        chains, left, pairs = _chains_of(matrix.indptr, matrix.indices)
-        self._before = [chains]
-        core = sp.csc_matrix(matrix[:, left][left])
-        rank = np.empty(matrix.shape[0], dtype=np.int64)
-        rank[left] = np.arange(len(left))
-        i, j = rank[pairs[:, 0]], rank[pairs[:, 1]]
-        ends = sp.coo_matrix((np.ones(len(pairs)), (i, j)), shape=core.shape)
-        core = sp.csc_matrix(abs(core) + ends + ends.T)
-        for _ in range(STAR_ROUNDS):
-            centres = _independent_stars(core.indptr, core.indices)
-            star, rest = np.flatnonzero(centres), np.flatnonzero(~centres)
-            rays = core[:, star][rest]
-            self._before.append(left[star])
-            left, core = left[rest], sp.csc_matrix(core[:, rest][rest] + rays @ rays.T)
-        self._left, self.core = left, core
-
-    def ordered(self, order: Index | None) -> SymbolicCholesky:
-        """Analysis of the matrix with the core in this order, after everything else."""
-        last = self._left if order is None else self._left[order]
-        return SymbolicCholesky(self.matrix, order=np.concatenate([*self._before, last]))
+def _without_chains(matrix: sp.csc_matrix) -> tuple[Index, Index, sp.csc_matrix]:
+    """Nodes of chains in order, the others, and the pattern among these that the chains leave."""
+    chains, left, pairs = _chains_of(matrix.indptr, matrix.indices)
+    core = sp.csc_matrix(matrix[:, left][left])
+    rank = np.empty(matrix.shape[0], dtype=np.int64)
+    rank[left] = np.arange(len(left))
+    i, j = rank[pairs[:, 0]], rank[pairs[:, 1]]
+    ends = sp.coo_matrix((np.ones(len(pairs)), (i, j)), shape=core.shape)
+    return chains, left, sp.csc_matrix(abs(core) + ends + ends.T)
 
 
 def flattest(matrix: sp.csc_matrix) -> SymbolicCholesky:
@@ -89,19 +68,6 @@ def flattest(matrix: sp.csc_matrix) -> SymbolicCholesky:
                 'CHOLMOD was built without the ordering %s: factors of large graphs will have '
                 'more entries and deeper elimination trees', ordering)
     return SymbolicCholesky(matrix)
-
-
-@compiled()
-def _independent_stars(indptr, indices):  # type: ignore[no-untyped-def]
-    """(n,): nodes with at most three neighbours, no two of them next to each other."""
-    n = len(indptr) - 1
-    chosen, beside = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
-    for j in range(n):
-        if not beside[j] and indptr[j + 1] - indptr[j] <= _CHAIN_ENTRIES + 1:
-            chosen[j] = True
-            for e in range(indptr[j], indptr[j + 1]):
-                beside[indices[e]] = True
-    return chosen
 
 
 @compiled()

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
-from ..array_types import Array
+from ..array_types import Array, Index
 from ..linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
 from ..linalg.cholesky import SymbolicCholesky, UncoveredPatternError
-from ..linalg.compiled import csr
 from ..linalg.ordering import sparsest
-from ..linalg.sparse_kernels import bordered, normal_coefficients, normal_pattern
 from .problem import QuadraticProblem
 
 
@@ -28,13 +26,25 @@ class WeightedNormalMatrix:
         joined = sp.hstack([A, C], format='csr')
         joined.sum_duplicates()
         m, size = joined.shape
-        indptr, columns, *by_column = normal_pattern(joined.indptr, joined.indices, size)
-        first, rows, values = normal_coefficients(
-            csr(joined), indptr, columns, *by_column)
-        self._coefficients = sp.csr_matrix((values, rows, first), shape=(len(columns), m))
+        # All pairs of entries of each row, sorted by the entry of Q that they add to.
+        in_row = np.diff(joined.indptr)
+        partners = np.repeat(in_row, in_row)
+        one = np.repeat(np.arange(joined.nnz), partners)
+        row = np.repeat(np.arange(m), in_row**2)
+        begin = np.repeat(np.cumsum(partners) - partners, partners)
+        other = joined.indptr[row] + np.arange(len(one)) - begin
+        i, j = joined.indices[one], joined.indices[other]
+        order = _sorting(j, size)
+        order = order[_sorting(i[order], size)]
+        i, j = i[order], j[order]
+        first = np.flatnonzero((np.diff(i, prepend=-1) != 0) | (np.diff(j, prepend=-1) != 0))
+        self._coefficients = sp.csr_matrix(
+            (joined.data[one[order]] * joined.data[other[order]], row[order],
+             np.append(first, len(order))), shape=(len(first), m))
+        i, columns = i[first], j[first]
+        indptr = np.searchsorted(i, np.arange(size + 1))
         self.full = sp.csr_matrix(
             (np.zeros(len(columns)), columns, indptr), shape=(size, size))
-        i = np.repeat(np.arange(size), np.diff(indptr))
         n_c = A.shape[1]
         top, left = i < n_c, columns < n_c
         cut = (slice(0, n_c), slice(n_c, size))
@@ -56,6 +66,12 @@ class WeightedNormalMatrix:
             block.data = self.full.data[at]
         Q_cc, B, B_T, M = (block for _, block in self._blocks)
         return Q_cc, B, B_T, M
+
+
+def _sorting(key: Index, count: int) -> Index:
+    """The stable order of keys below `count`, by counting."""
+    of_key = sp.csr_matrix((np.arange(len(key)), key, [0, len(key)]), shape=(1, count))
+    return np.asarray(of_key.tocsc().data)
 
 
 @dataclass
@@ -192,8 +208,7 @@ class SchurOperator:
         if self._weighted is not None:
             return self._weighted.full
         if self._full is None:
-            parts = self.Q_cc, self.B, self.B_T, self.M
-            size = self.Q_cc.shape[0] + self.M.shape[0]
-            indptr, indices, data = bordered(*(csr(part) for part in parts))
-            self._full = sp.csr_matrix((data, indices, indptr), shape=(size, size))
+            above, below = (sp.hstack(parts, format='csr') for parts in (
+                (self.Q_cc, self.B), (self.B_T, self.M)))
+            self._full = sp.vstack([above, below], format='csr')
         return self._full

@@ -15,7 +15,7 @@ from sparser_ros.linalg.cholesky import (
     SymbolicCholesky,
     supports_external_ordering,
 )
-from sparser_ros.linalg.ordering import dissected, flattest, sparsest
+from sparser_ros.linalg.ordering import flattest, sparsest
 
 needs_orderings = pytest.mark.skipif(
     not supports_external_ordering(), reason='this CHOLMOD cannot be told an ordering')
@@ -60,8 +60,7 @@ def test_patterns_need_not_be_stored_on_both_sides():
     matrix = lattice(9, 7)
     lopsided = sp.csc_matrix(sp.tril(matrix) + sp.triu(matrix, 3))
     assert lopsided.nnz < matrix.nnz
-    for symbolic in (SymbolicCholesky(lopsided), dissected(lopsided)):
-        assert np.sort(symbolic.factorize(matrix).order).tolist() == list(range(63))
+    assert solves(SymbolicCholesky(lopsided), matrix)
 
 
 @needs_orderings
@@ -94,7 +93,7 @@ def test_metis_orders_large_lattices_only(monkeypatch):
 @needs_orderings
 @pytest.mark.parametrize('chains', [0, 2])
 @pytest.mark.parametrize('worth', [0, np.inf])
-def test_large_matrices_lose_chains_and_stars_before_they_are_ordered(chains, worth, monkeypatch):
+def test_large_matrices_lose_chains_before_they_are_ordered(chains, worth, monkeypatch):
     matrix = lattice(40, 40, chains=chains)
     plain = SymbolicCholesky(matrix)
     seen = []
@@ -103,7 +102,7 @@ def test_large_matrices_lose_chains_and_stars_before_they_are_ordered(chains, wo
         seen.append(m.shape[0]), analysis(m, *args, **kwargs))[1])
     with patch.multiple(ordering, REDUCED_FROM_NODES=0, METIS_FROM=worth):
         symbolic = sparsest(matrix, 3)
-    assert max(seen[:-1]) < (0.8 if chains else 1) * matrix.shape[0]
+    assert not chains or max(seen[:-1]) < 0.8 * matrix.shape[0]
     assert np.sort(symbolic.order).tolist() == list(range(matrix.shape[0]))
     assert np.sum(symbolic.counts**2.0) < 1.3 * np.sum(plain.counts**2.0)
     assert solves(symbolic, matrix)
@@ -119,7 +118,8 @@ def test_every_graph_falls_into_chains_and_the_rest(n, edges_per_node, seed):
     weights = sp.coo_matrix((np.ones(len(pairs)), pairs.T), shape=(n, n))
     weights = weights + weights.T
     matrix = sp.csc_matrix(sp.diags(np.asarray(weights.sum(axis=0)).ravel() + 1) - weights)
-    symbolic = dissected(matrix)
+    with patch.multiple(ordering, REDUCED_FROM_NODES=0):
+        symbolic = sparsest(matrix)
     assert np.sort(symbolic.order).tolist() == list(range(n))
     assert solves(symbolic, matrix)
 
