@@ -42,24 +42,20 @@ class State(IntEnum):
 
 
 class Outcome(IntEnum):
-    """Values of State.DONE."""
+    """Values of State.DONE; BOUNDARY: of the trust region, or negative curvature; EXHAUSTED:
+    MAX_STEPS were made."""
 
     RUNNING = 0
     CONVERGED = 1
     BOUNDARY = 2
-    """Of the trust region, or negative curvature."""
     EXHAUSTED = 3
-    """MAX_STEPS were made."""
 
 
 SIZE = len(State)
 # Compiled code takes plain integers.
-_DONE, _STEPS, _MAX_STEPS = int(State.DONE), int(State.STEPS), int(State.MAX_STEPS)
-_RZ, _TARGET, _SS, _SD, _DD = map(int, (State.RZ, State.TARGET, State.SS, State.SD, State.DD))
-_RADIUS, _MODEL, _CURVATURE = int(State.RADIUS), int(State.MODEL), int(State.CURVATURE)
-_ALPHA, _STEP, _BETA, _TAU = map(int, (State.ALPHA, State.STEP, State.BETA, State.TAU))
-_CONVERGED, _BOUNDARY, _EXHAUSTED = (
-    int(Outcome.CONVERGED), int(Outcome.BOUNDARY), int(Outcome.EXHAUSTED))
+(_DONE, _STEPS, _MAX_STEPS, _RZ, _TARGET, _SS, _SD, _DD, _RADIUS, _MODEL, _CURVATURE, _ALPHA, _STEP,
+ _BETA, _TAU) = map(int, State)
+_RUNNING, _CONVERGED, _BOUNDARY, _EXHAUSTED = map(int, Outcome)
 
 
 @fast

@@ -1,4 +1,4 @@
-"""The order of elimination that takes fewest multiplications: AMD, or nested dissection."""
+"""Orders: of elimination with fewest multiplications, by AMD or nested dissection; of keys."""
 
 from __future__ import annotations
 
@@ -68,6 +68,12 @@ def flattest(matrix: sp.csc_matrix) -> SymbolicCholesky:
                 'CHOLMOD was built without the ordering %s: factors of large graphs will have '
                 'more entries and deeper elimination trees', ordering)
     return SymbolicCholesky(matrix)
+
+
+def bucketed(key: Index, count: int) -> tuple[Index, Index]:
+    """Starts (count + 1,) of the keys below `count`, and the stable order that sorts them."""
+    by_key = sp.csr_matrix((np.arange(len(key)), key, [0, len(key)]), shape=(1, count)).tocsc()
+    return by_key.indptr, by_key.data
 
 
 @compiled()

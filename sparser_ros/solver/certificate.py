@@ -195,8 +195,7 @@ class Certifier:
         self.schur = schur
         self.manifold = schur.problem.manifold
         self.rows = self.manifold.rows
-        rounding = ROUNDING
-        self.rounding = rounding * float(schur.Q_cc.diagonal().sum())
+        self.rounding = ROUNDING * float(schur.Q_cc.diagonal().sum())
 
     @cached_property
     def full(self) -> sp.csc_matrix:

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -102,17 +102,20 @@ class ComputeBackend:
             return True
         timed = not self._tried
         try:
-            there, here = (
+            (there, there_s), (here, here_s) = (
                 _sample(operator, manifold, y, preconditioner, where, timed)
                 for where in (arrays, HOST))
         except arrays.errors as error:
             self._fall_back(error, time.perf_counter() - begin, logging.DEBUG)
             return False
-        against = _objection(there, here)
+        against = _difference(there, here)
+        steps = (f'a CG step takes {1e3 * there_s:.2g} ms on the GPU, '
+                 f'{1e3 * here_s:.2g} ms on the CPU')
+        if against is None and timed and there_s > TIME_SHARE * here_s:
+            against = steps
         if against is None:
             self._tried.add(y.shape[1])
-            if timed:
-                self.reason += f'; {_steps(there, here)}'
+            self.reason += f'; {steps}' if timed else ''
             return True
         log.debug('backend auto: %s; solving on the CPU', against)
         self.arrays, self.reason = HOST, against
@@ -130,20 +133,14 @@ class ComputeBackend:
             self._lost(error)
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """What one backend makes of a problem."""
-
-    values: dict[str, Array]
-    step_s: float | None
-    """Seconds of a CG step."""
-
-
 def _sample(
     operator: Operator, manifold: Manifold, y: Array, preconditioner: Preconditioner,
     arrays: Arrays, timed: bool,
-) -> _Sample:
-    """A point near y, Q and Hessian there, and steps of CG, in which everything else takes part."""
+) -> tuple[dict[str, Array], float]:
+    """What one backend makes of a problem, and the seconds of a CG step (0 where not `timed`).
+
+    A point near y, Q and Hessian there, and steps of CG, in which everything else takes part.
+    """
     away = np.random.default_rng(0).standard_normal(y.shape)
     with arrays.active():
         point = manifold.retract(arrays.put(y), arrays.put(0.1 * away))
@@ -160,7 +157,7 @@ def _sample(
         values = {name: arrays.get(x) for name, x in (
             ('retraction', point), ('operator', qy), ('Hessian product', product),
             ('step', step.s))}
-        return _Sample(values, step_seconds(cg, arrays) if timed else None)
+        return values, step_seconds(cg, arrays) if timed else 0.0
 
 
 def step_seconds(cg: TruncatedCG, arrays: Arrays) -> float:
@@ -176,23 +173,14 @@ def step_seconds(cg: TruncatedCG, arrays: Arrays) -> float:
     return min(taken) / arrays.look_every
 
 
-def _objection(there: _Sample, here: _Sample) -> str | None:
-    """What speaks against the device."""
-    for name, expected in here.values.items():
-        difference, size = np.abs(there.values[name] - expected).max(), np.abs(expected).max()
+def _difference(there: dict[str, Array], here: dict[str, Array]) -> str | None:
+    """Where the device is off the CPU."""
+    for name, expected in here.items():
+        difference, size = np.abs(there[name] - expected).max(), np.abs(expected).max()
         # Not a number is no agreement.
         if not difference <= AGREEMENT[name] * size:
             return f'{name}: the GPU is off the CPU by {difference:.1e} of {size:.1e}'
-    if there.step_s is not None and here.step_s is not None and (
-            there.step_s > TIME_SHARE * here.step_s):
-        return _steps(there, here)
     return None
-
-
-def _steps(there: _Sample, here: _Sample) -> str:
-    assert there.step_s is not None and here.step_s is not None
-    return (f'a CG step takes {1e3 * there.step_s:.2g} ms on the GPU, '
-            f'{1e3 * here.step_s:.2g} ms on the CPU')
 
 
 class Device:
@@ -231,8 +219,7 @@ class Device:
 
     def objection(self, size: int) -> str | None:
         """Why a graph of this size need not try it: a trial costs factors on both sides."""
-        growth = RETRY_GROWTH
-        if self._left is None or size >= growth * self._left[0]:
+        if self._left is None or size >= RETRY_GROWTH * self._left[0]:
             return None
         return f'earlier, with {self._left[0]} variables: {self._left[1]}'
 

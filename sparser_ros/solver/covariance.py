@@ -37,8 +37,8 @@ from ..linalg.cholesky import NotPositiveDefiniteError, factorize
 from ..linalg.process import single_threaded_blas
 from ..linalg.rotations import rotation_jacobian
 
-COLUMNS_AT_ONCE = 6
-"""Right-hand sides: the degrees of freedom of a pose."""
+COLUMNS_AT_ONCE = 30
+"""Right-hand sides: their memory is that of a few poses, however many are chosen."""
 
 _WEAK_PRECISION = 1e-6
 """Of every unknown of a normal matrix: 1 km, 1000 rad."""
@@ -139,28 +139,19 @@ def _gauge_pose(graph: Graph, robot: str | None) -> int | None:
 
 def _columns_of_inverse(information: sp.csc_matrix, rows: Index) -> Array:
     """Rows and columns `rows` of the inverse; zero where a row is -1 (held)."""
-    with single_threaded_blas():
-        try:
-            # Unit diagonal: metres and radians differ in scale by orders of magnitude.
-            diagonal = information.diagonal()
-            if np.any(diagonal <= 0):
-                raise NotPositiveDefiniteError('a variable has no information')
-            scale = 1 / np.sqrt(diagonal)
-            D = sp.diags(scale)
-            factor = factorize((D @ information @ D).tocsc())
-        except NotPositiveDefiniteError as error:
-            raise SolverError(
-                'the measurements leave a pose or landmark undetermined: no covariance; add '
-                'measurements or take it out of the graph') from error
-        free = np.flatnonzero(rows >= 0)
-        out = np.zeros((len(rows), len(rows)))
-        columns = COLUMNS_AT_ONCE
-        for start in range(0, len(free), columns):
-            part = free[start : start + columns]
-            rhs = np.zeros((information.shape[0], columns))
-            rhs[rows[part], np.arange(len(part))] = scale[rows[part]]
-            solution = factor.solve(rhs) * scale[:, None]
-            out[np.ix_(free, part)] = solution[rows[free], : len(part)]
+    try:
+        solve = _inverse(information)
+    except NotPositiveDefiniteError as error:
+        raise SolverError(
+            'the measurements leave a pose or landmark undetermined: no covariance; add '
+            'measurements or take it out of the graph') from error
+    free = np.flatnonzero(rows >= 0)
+    out = np.zeros((len(rows), len(rows)))
+    for start in range(0, len(free), COLUMNS_AT_ONCE):
+        part = free[start : start + COLUMNS_AT_ONCE]
+        unit = np.zeros((information.shape[0], len(part)))
+        unit[rows[part], np.arange(len(part))] = 1.0
+        out[np.ix_(free, part)] = solve(unit)[rows[free]]
     return (out + out.T) / 2
 
 
@@ -324,7 +315,16 @@ def normal_solver(jacobian: sp.csr_matrix) -> Callable[[Array], Array]:
     """
     information = (jacobian.T @ jacobian).tocsc()
     information.setdiag(information.diagonal() + _WEAK_PRECISION)
-    scale = 1 / np.sqrt(information.diagonal())
+    return _inverse(information)
+
+
+def _inverse(information: sp.csc_matrix) -> Callable[[Array], Array]:
+    """The inverse applied to columns (n, k); NotPositiveDefiniteError where there is none."""
+    # Unit diagonal: metres and radians differ in scale by orders of magnitude.
+    diagonal = information.diagonal()
+    if np.any(diagonal <= 0):
+        raise NotPositiveDefiniteError('a variable has no information')
+    scale = 1 / np.sqrt(diagonal)
     D = sp.diags(scale)
     with single_threaded_blas():
         factor = factorize((D @ information @ D).tocsc())

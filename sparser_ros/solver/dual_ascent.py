@@ -100,7 +100,7 @@ def bundle_step(manifold: Manifold, vectors: Array, values: Array, length: float
     scale = np.where(upper[0] == upper[1], 1.0, np.sqrt(2))
     gram, linear = pair_products(turns, bearings, upper, scale)
     slope = np.where(upper[0] == upper[1], values[upper[0]], 0.0) / length
-    w = _least_psd(gram, linear - slope, upper, scale, steps=400)
+    w = _least_psd(gram, linear - slope, upper, scale)
     W = _matrix(w, upper, scale)
     blocks = (turns @ W) @ np.swapaxes(turns, 1, 2) - np.eye(d)
     scalars = np.einsum('kq,kq->k', bearings @ W, bearings) - 1
@@ -112,51 +112,40 @@ def pair_products(
 ) -> tuple[Array, Array]:
     """Products of sym(v_i v_j^T) of each block with one another, and with the unit matrix.
 
-    (m, m) and (m,) for the m pairs of `upper`, added up over pieces that stay in the cache.
+    (m, m) and (m,) for the m pairs of `upper`, added up over pieces that stay in the cache: 512
+    times the 78 pairs of twelve vectors take 320 kB.
     """
     i, j = upper
-    n, d, _ = turns.shape
     gram, linear = np.zeros((len(i),) * 2), np.zeros(len(i))
-    # 512 times the 78 pairs of twelve vectors take 320 kB.
-    piece = 512
-
-    def add(products: Array) -> None:
-        gram[...] += products.T @ products
-
-    for at in range(0, n, piece):
-        some = turns[at : at + piece]
-        for a in range(d):
-            own = scale * some[:, a, i] * some[:, a, j]
-            linear += own.sum(axis=0)
-            add(own)
-            for c in range(a):
-                # Both off-diagonal entries of a symmetric block at once.
-                add(np.sqrt(0.5) * scale * (
-                    some[:, a, i] * some[:, c, j] + some[:, a, j] * some[:, c, i]))
-    for at in range(0, len(bearings), piece):
-        some = bearings[at : at + piece]
-        own = scale * some[:, i] * some[:, j]
-        linear += own.sum(axis=0)
-        add(own)
+    for blocks in (turns, bearings[:, None]):
+        for piece in np.split(blocks, range(512, len(blocks), 512)):
+            for a in range(blocks.shape[1]):
+                own = scale * piece[:, a, i] * piece[:, a, j]
+                linear += own.sum(axis=0)
+                gram += own.T @ own
+                for c in range(a):
+                    # Both off-diagonal entries of a symmetric block at once.
+                    both = np.sqrt(0.5) * scale * (
+                        piece[:, a, i] * piece[:, c, j] + piece[:, a, j] * piece[:, c, i])
+                    gram += both.T @ both
     return gram, linear
 
 
 def _least_psd(
-    gram: Array, linear: Array, upper: tuple[Index, Index], scale: Array, steps: int
+    gram: Array, linear: Array, upper: tuple[Index, Index], scale: Array
 ) -> Array:
     """argmin w^T gram w / 2 - linear^T w over vectors w of positive semidefinite matrices."""
     largest = float(np.linalg.eigvalsh(gram)[-1])
     w = np.zeros(len(linear))
     ahead, momentum = w, 1.0
-    tolerance = CERTIFIED_GAP
-    for _ in range(steps):
+    for _ in range(400):
         new = _projected(ahead - (gram @ ahead - linear) / largest, upper, scale)
         if float(np.dot(ahead - new, new - w)) > 0:
             momentum = 1.0
         following = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
         change = new - w
         ahead, momentum, w = new + (momentum - 1) / following * change, following, new
-        if np.linalg.norm(change) < tolerance * np.linalg.norm(w):
+        if np.linalg.norm(change) < CERTIFIED_GAP * np.linalg.norm(w):
             break
     return w
 

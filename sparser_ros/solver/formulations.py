@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -72,11 +73,10 @@ class Dense(Schur):
     def __init__(self, schur: SchurOperator) -> None:
         super().__init__(schur)
         rows = schur.shape[0]
-        limit = DENSE_LIMIT_BYTES
-        if 8 * rows**2 > limit:
+        if 8 * rows**2 > DENSE_LIMIT_BYTES:
             raise SolverError(
                 f'formulation dense: a matrix of {rows} x {rows} takes {8 * rows**2 / 2**30:.0f} '
-                f'GiB, the limit is {limit / 2**30:.0f}; use formulation schur')
+                f'GiB, the limit is {DENSE_LIMIT_BYTES / 2**30:.0f}; use formulation schur')
         self.matrix = schur.Q_cc.toarray()
         B_T, block = schur.B_T.tocsc(), 16 * _COLUMNS_AT_ONCE
         for start in range(0, rows, block):
@@ -127,12 +127,12 @@ class PointManifold(Manifold):
 
 
 class Original(Schur):
-    """X_f stays a variable and the operator is the sparse Q."""
+    """X_f stays a variable and the operator is the sparse Q.
 
-    follows = False
-    """Whether X_f is set to its optimum after every step."""
+    With `follows` X_f = -M^-1 B^T X_c after every step (Khosoussi et al. 2016).
+    """
 
-    def __init__(self, schur: SchurOperator) -> None:
+    def __init__(self, schur: SchurOperator, *, follows: bool = False) -> None:
         super().__init__(schur)
         self.n_c = schur.shape[0]
         self.Q: sp.csr_matrix = schur.full().copy()
@@ -142,7 +142,7 @@ class Original(Schur):
             inner = self.manifold
             self.manifold = PointManifold(
                 inner.d, inner.n, inner.k, inner.homogenised, inner=inner, points=points,
-                best=(lambda y: schur.points(y)[schur.problem.kept]) if self.follows else None)
+                best=(lambda y: schur.points(y)[schur.problem.kept]) if follows else None)
 
     def __call__(self, y: Array, out: Array) -> Array:
         HOST.matrix(self.Q).product(y, out)
@@ -155,14 +155,9 @@ class Original(Schur):
         return np.ascontiguousarray(y[: self.n_c])
 
 
-class OriginalVarPro(Original):
-    """As `Original`, with X_f = -M^-1 B^T X_c after every step (Khosoussi et al. 2016)."""
-
-    follows = True
-
-
-FORMULATIONS: dict[str, type[Schur]] = {
-    'schur': Schur, 'dense': Dense, 'original': Original, 'original-varpro': OriginalVarPro,
+FORMULATIONS: dict[str, Callable[[SchurOperator], Schur]] = {
+    'schur': Schur, 'dense': Dense, 'original': Original,
+    'original-varpro': partial(Original, follows=True),
 }
 
 

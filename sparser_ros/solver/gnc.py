@@ -98,8 +98,7 @@ class InlierPreconditioner:
     def report(self, iterations: int, cg_steps: int) -> None:
         """Take the CG steps of the last inner solve, which tell how well the factor still fits."""
         self._steps = cg_steps // max(iterations, 1)
-        least = FEW_CG_STEPS
-        self._steps_when_new = self._steps_when_new or max(self._steps, least)
+        self._steps_when_new = self._steps_when_new or max(self._steps, FEW_CG_STEPS)
 
     def apply(self, v: Array, out: Array) -> Array:
         assert self._regularised is not None, 'prepare comes first'
@@ -307,7 +306,7 @@ class Graduation:
         if manifold.k and y.shape[1] <= manifold.d + 1:
             if self._newton is None:
                 self._newton = NewtonPreconditioner(schur)
-            self._newton.adopt(schur.full())
+            self._newton.full = schur.full()
             return self.machine.minimise(schur, manifold, y, self._newton, rule)
         if self._inlier is None:
             self._inlier = InlierPreconditioner(self.reweighting)

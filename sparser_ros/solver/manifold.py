@@ -238,27 +238,12 @@ def reduce_rank(manifold: Manifold, y: Array, rank: int) -> Array:
     n, d = manifold.n, manifold.d
     if y.shape[1] <= rank:
         return manifold.lift(y, rank)
-    if manifold.upright:
-        return manifold.nearest_point(_turned_about_vertical(manifold, y, rank))
+    kept = np.arange(0)
     if manifold.homogenised:
-        return manifold.nearest_point(_turned_tail(manifold, y, rank))
-    _, _, vt = np.linalg.svd(y[: n * d] if n else y, full_matrices=False)
-    return manifold.nearest_point(y @ vt[:rank].T)
-
-
-def _turned_about_vertical(manifold: Manifold, y: Array, rank: int) -> Array:
-    """Column d kept, the rest reduced to its rank - 1 principal directions; columns before d first.
-    """
-    d = manifold.d
-    rest = np.delete(y, d - 1, axis=1)
-    rows = rest[: manifold.n * d] if manifold.n else rest
-    _, _, vt = np.linalg.svd(rows, full_matrices=False)
-    return np.insert(rest @ vt[: rank - 1].T, d - 1, y[:, d - 1], axis=1)
-
-
-def _turned_tail(manifold: Manifold, y: Array, rank: int) -> Array:
-    """The leading d columns kept, the rest reduced to its rank - d principal directions."""
-    d = manifold.d
-    tail = y[:, d:]
-    _, _, vt = np.linalg.svd(tail, full_matrices=False)
-    return np.hstack([y[:, :d], tail @ vt[: rank - d].T])
+        kept = np.array([d - 1]) if manifold.upright else np.arange(d)
+    rest = np.delete(y, kept, axis=1)
+    whole = not n or (manifold.homogenised and not manifold.upright)
+    _, _, vt = np.linalg.svd(rest if whole else rest[: n * d], full_matrices=False)
+    turned = rest @ vt[: rank - len(kept)].T
+    return manifold.nearest_point(
+        np.insert(turned, kept - np.arange(len(kept)), y[:, kept], axis=1))

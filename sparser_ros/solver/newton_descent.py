@@ -9,9 +9,9 @@ A relaxation of ranges moves like a linkage: along its soft motions lengths stay
 order only, and what a straight step changes to second order is priced by stiff measurements.
 Newton's equation of the optimality conditions, (Q - Lambda) z = 0 and unit rows, is therefore
 solved once more from where a long step ends, with its own multipliers and the matrix of the point
-where it began (`corrected`); z leaves the manifold in between. Source: section 18.3 there
-(second-order correction); Deuflhard, Newton Methods for Nonlinear Problems, 2011, section 2.1
-(simplified Newton).
+where it began; z leaves the manifold in between. Source: section 18.3 there (second-order
+correction); Deuflhard, Newton Methods for Nonlinear Problems, 2011, section 2.1 (simplified
+Newton).
 """
 
 from __future__ import annotations
@@ -46,28 +46,6 @@ ESCAPE_BEGUN = 1e-2
 
 
 @dataclass(frozen=True)
-class Conditions:
-    """The optimality conditions with a shift, linearised at one point."""
-
-    schur: SchurOperator
-    hessian: ShiftedHessian
-    """Factorised at y with `shift`."""
-    shift: float
-    y: Array
-    """(rows, p)"""
-    multipliers: Multipliers
-    """Lambda of the matrix: those of y, or those of the step that led there."""
-
-    def linear(self, s: Array) -> Array:
-        """(Q_s - Lambda + shift) s."""
-        return self.schur(s) - self.multipliers.times(s) + self.shift * s
-
-    def of(self, residual: Array) -> Multipliers:
-        """The change of the multipliers that takes the residual's normal part away."""
-        return Multipliers.of(self.schur.problem.manifold, self.y, residual)
-
-
-@dataclass(frozen=True)
 class Ambient:
     """A point near the manifold with multipliers."""
 
@@ -76,19 +54,6 @@ class Ambient:
     multipliers: Multipliers
     moved: float
     """Norm of the tangential part of the last step."""
-
-
-def corrected(at: Conditions, end: Ambient) -> Ambient:
-    """One step of the simplified Newton method from `end`."""
-    manifold = at.schur.problem.manifold
-    residual = at.schur(end.z) - end.multipliers.times(end.z) + at.shift * (end.z - at.y)
-    normal = -0.5 * excess_times(manifold, end.z, at.y)
-    residual += at.linear(normal)
-    tangent = -at.hessian.solve(manifold.project(at.y, residual))
-    residual += at.linear(tangent)
-    return Ambient(
-        end.z + normal + tangent, end.multipliers.plus(at.of(residual)),
-        float(np.linalg.norm(tangent)))
 
 
 def excess_times(manifold: Manifold, z: Array, y: Array) -> Array:
@@ -234,14 +199,9 @@ class NewtonDescent:
         return False
 
     def _unit(self, cost: float) -> float:
-        """The shift that outweighs the whole cost."""
-        return max(abs(cost), self._floor) / max(self._manifold.rows, 1)
-
-    @property
-    def _floor(self) -> float:
-        """Costs below it are rounding errors."""
-        share = ROUNDING
-        return max(share * float(self._schur.Q_cc.diagonal().sum()), 1e-300)
+        """The shift that outweighs the whole cost, or rounding errors of it."""
+        rounding = ROUNDING * float(self._schur.Q_cc.diagonal().sum())
+        return max(abs(cost), rounding, 1e-300) / max(self._manifold.rows, 1)
 
     def _step(self, y: Array, qy: Array, at_y: Multipliers) -> _Step:
         """Where Newton's equation leads from y, corrected where that is not what it foretold."""
@@ -249,22 +209,42 @@ class NewtonDescent:
         s = -self._hessian.solve(gradient)
         # (H + shift) s = -g: the model's change of the cost without the shift.
         predicted = float(np.sum(gradient * s)) - self._shift * float(np.sum(s * s))
-        at = Conditions(self._schur, self._hessian, self._shift, y, at_y)
+        residual = qy - at_y.times(y) + self._linear(s, at_y)
         end = Ambient(
-            y + s, at_y.plus(at.of(qy - at_y.times(y) + at.linear(s))), float(np.linalg.norm(s)))
+            y + s, at_y.plus(Multipliers.of(self._manifold, y, residual)),
+            float(np.linalg.norm(s)))
         step = self._reached(y, qy, end, predicted)
         if step.ratio > GOOD_RATIO:
             return step
-        end, contraction = self._corrected(at, end)
+        end, contraction = self._corrected(y, at_y, end)
         other = self._reached(y, qy, end, predicted)
         return replace(
             other if other.change < step.change else step, contraction=contraction)
 
-    def _corrected(self, at: Conditions, end: Ambient) -> tuple[Ambient, float]:
-        """The end of a step after as many corrections as get shorter, and how much the first is."""
-        length, first = end.moved, 0.0
+    def _linear(self, s: Array, at_y: Multipliers) -> Array:
+        """(Q_s - Lambda + shift) s."""
+        return self._schur(s) - at_y.times(s) + self._shift * s
+
+    def _corrected(
+        self, y: Array, at_y: Multipliers, end: Ambient
+    ) -> tuple[Ambient, float]:
+        """The end of a step after as many corrections as get shorter, and how much the first is.
+
+        Each is a step of the simplified Newton method: the optimality conditions at `end`, the
+        matrix of y. What takes the residual's normal part away changes the multipliers.
+        """
+        manifold, length, first = self._manifold, end.moved, 0.0
         for _ in range(4):
-            further = corrected(at, end)
+            z = end.z
+            residual = self._schur(z) - end.multipliers.times(z) + self._shift * (z - y)
+            normal = -0.5 * excess_times(manifold, z, y)
+            residual += self._linear(normal, at_y)
+            tangent = -self._hessian.solve(manifold.project(y, residual))
+            residual += self._linear(tangent, at_y)
+            further = Ambient(
+                z + normal + tangent,
+                end.multipliers.plus(Multipliers.of(manifold, y, residual)),
+                float(np.linalg.norm(tangent)))
             first = first or further.moved / length
             if further.moved > _CONTRACTION * end.moved:
                 break

@@ -52,6 +52,8 @@ CONDITION = 1e6
 BEARING_SHARE = {2: 0.01, 3: 1e-4}
 """By dimension: share of its own weight added to the row of a bearing, which stands in for its unit
 norm; in space other ranges hold a bearing as well."""
+_DIAGONAL_FLOOR = 1e-6
+"""Share of the largest entry to which a diagonal entry of the Hessian is raised."""
 
 
 def elimination_order(schur: SchurOperator) -> Index:
@@ -233,12 +235,9 @@ class NewtonPreconditioner:
         d, n = manifold.d, manifold.n
         self.manifold, self._schur = manifold, schur
         self.full = schur.full()
+        """Q on [X_c; X_f kept]; another one, such as with new weights, may take its place."""
         self.damping = damping
         """Share of its diagonal added to the Hessian, which is singular in the gauge."""
-        self._fallback_damping = 1e4 * self.damping
-        """The same of the Gauss-Newton matrix, used where the Hessian is indefinite."""
-        self._diagonal_floor = 1e-6
-        """Share of the largest entry to which a diagonal entry is raised."""
         self.symbolic: BlockCholesky | None = None
         self.factor: BlockFactor | None = None
         self._order = elimination_order(schur)
@@ -269,10 +268,6 @@ class NewtonPreconditioner:
         used[: manifold.n, :q] = True
         used[node[manifold.rows :], q:] = True
         self.used = used
-
-    def adopt(self, full: sp.csr_matrix) -> None:
-        """Take another Q on [X_c; X_f kept], for instance with new weights."""
-        self.full = full
 
     def placed(self, arrays: Arrays) -> bool:
         return arrays is HOST
@@ -319,21 +314,21 @@ class NewtonPreconditioner:
         multipliers, scalars = manifold.multipliers(y, gradient)
         own = full.diagonal()[n * d : n * d + k]
         largest = max(gauss.max(initial=0.0), own.max(initial=0.0))
-        floor, damped = self._floor(gauss, largest), np.maximum(own, self._diagonal_floor * largest)
+        floor, damped = self._floor(gauss, largest), np.maximum(own, _DIAGONAL_FLOOR * largest)
         exact = gauss.copy()
         self.kernel.subtract_curvature(multipliers, self.turns, self.diagonal, exact)
         try:
             self._factorize(exact, self.damping * floor, own - scalars + self.damping * damped)
             self.gauss_newton = False
         except NotPositiveDefiniteError:
-            loose = self._fallback_damping
+            loose = 1e4 * self.damping
             self._factorize(gauss, loose * floor, own + loose * damped)
             self.gauss_newton = True
 
     def _floor(self, blocks: Array, largest: float) -> Array:
         """(nodes, b): the diagonal; a rotation that no measurement turns has a zero row."""
         diagonal = np.einsum('mii->mi', blocks[self.diagonal])
-        return np.maximum(diagonal, self._diagonal_floor * largest)
+        return np.maximum(diagonal, _DIAGONAL_FLOOR * largest)
 
     def _same_pattern(self) -> bool:
         known, full = self._pattern, self.full

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
-from ..array_types import Array, Index
+from ..array_types import Array
 from ..linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
 from ..linalg.cholesky import SymbolicCholesky, UncoveredPatternError
-from ..linalg.ordering import sparsest
+from ..linalg.ordering import bucketed, sparsest
 from .problem import QuadraticProblem
 
 
@@ -34,8 +34,8 @@ class WeightedNormalMatrix:
         begin = np.repeat(np.cumsum(partners) - partners, partners)
         other = joined.indptr[row] + np.arange(len(one)) - begin
         i, j = joined.indices[one], joined.indices[other]
-        order = _sorting(j, size)
-        order = order[_sorting(i[order], size)]
+        _, order = bucketed(j, size)
+        order = order[bucketed(i[order], size)[1]]
         i, j = i[order], j[order]
         first = np.flatnonzero((np.diff(i, prepend=-1) != 0) | (np.diff(j, prepend=-1) != 0))
         self._coefficients = sp.csr_matrix(
@@ -66,12 +66,6 @@ class WeightedNormalMatrix:
             block.data = self.full.data[at]
         Q_cc, B, B_T, M = (block for _, block in self._blocks)
         return Q_cc, B, B_T, M
-
-
-def _sorting(key: Index, count: int) -> Index:
-    """The stable order of keys below `count`, by counting."""
-    of_key = sp.csr_matrix((np.arange(len(key)), key, [0, len(key)]), shape=(1, count))
-    return np.asarray(of_key.tocsc().data)
 
 
 @dataclass

@@ -15,13 +15,13 @@ from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from ..linalg.process import single_threaded_blas
 from ..linalg.rotations import align
+from .gnc import Graduation
 from .manifold import round_to_rotations
 from .plan import GraphFeatures, Plan, make_plan
 from .result import SolveResult, SolveStats, SolveStatus, is_finite
 from .stages import Progress, SolveContext, relax
 from .staircase import Assessment, assess
 from .trajectory import (
-    RobustTrajectory,
     Trajectory,
     find_robust_trajectory,
     find_trajectory,
@@ -65,15 +65,14 @@ def solve(
         if config.target_cost is not None:
             return _relaxed_to_target(context, plan, initial)
         # Start, relaxation, rounding, refinement.
-        robust = None
+        graduation = None
         if config.robust.kernel == 'none':
             trajectory = find_trajectory(context, plan, config.seed, initial)
         else:
-            robust = find_robust_trajectory(context, plan, config.seed, initial)
-            trajectory = robust.trajectory
+            trajectory, graduation = find_robust_trajectory(context, plan, config.seed, initial)
         # The certificate, and a better trajectory where its test shows the way to one.
         assessed = assess(context, plan, trajectory) if config.certify else None
-        return _result(context, plan, trajectory, assessed, robust)
+        return _result(context, plan, trajectory, assessed, graduation)
 
 
 def solve_checked(
@@ -138,7 +137,7 @@ def _relaxed_to_target(
 
 def _result(
     context: SolveContext, plan: Plan, trajectory: Trajectory, assessed: Assessment | None,
-    robust: RobustTrajectory | None,
+    graduation: Graduation | None,
 ) -> SolveResult:
     """The finished trajectory with its figures."""
     run, relaxed = trajectory.refined, trajectory.relaxed
@@ -152,10 +151,12 @@ def _result(
         stats = replace(
             stats, certified=assessed.certified, suboptimality=assessed.suboptimality,
             lambda_min=assessed.lambda_min)
-    if robust is not None and is_finite(estimate):
+    if graduation is not None and is_finite(estimate):
+        reweighting = graduation.reweighting
+        squares = reweighting.squares_of(estimate)
         stats = replace(
-            stats, cost_robust=robust.cost(estimate), reweightings=robust.reweightings,
-            weights=robust.weights(estimate))
+            stats, cost_robust=reweighting.cost(squares), reweightings=graduation.reweightings,
+            weights=reweighting.tables(reweighting.weights_at(squares)))
     return _finished(estimate, run.status, stats)
 
 

@@ -301,7 +301,6 @@ def coarsen(graph: Graph, factor: int, *, offset_noise: bool = False) -> CoarseG
     chained = odometry_estimate(graph)
     n = graph.n_poses
     keep = np.zeros(n, dtype=bool)
-    position = np.zeros(n, dtype=np.int64)
     for chain in chains:
         keep[chain[::factor]] = True
         keep[chain[-1]] = True
@@ -317,7 +316,6 @@ def coarsen(graph: Graph, factor: int, *, offset_noise: bool = False) -> CoarseG
     share = np.zeros(n)
     for chain in chains:
         marks = np.flatnonzero(keep[chain])
-        position[chain] = np.arange(len(chain))
         at = np.arange(len(chain))
         low = marks[np.searchsorted(marks, at, side='right') - 1]
         high = marks[np.searchsorted(marks, at, side='left')]
@@ -360,10 +358,7 @@ def _coarse_odometry(
     graph: Graph, chains: list[Index], keep: Mask, coarse_of: Index, chained: Estimate
 ) -> list[RelativePoses]:
     """Composed odometry between kept poses, chain by chain."""
-    rel = graph.relative_poses
-    edge_to = np.full(graph.n_poses, -1, dtype=np.int64)
-    odometry = np.flatnonzero(rel.odometry)
-    edge_to[rel.j[odometry]] = odometry
+    rel, edge_to = graph.relative_poses, _incoming(graph)
     R, t = chained.rotation, chained.translation
     parts = []
     for chain in chains:

@@ -242,27 +242,9 @@ def _fewer_ranges(graph: Graph, per_pose: float) -> Graph:
 # -- with a robust kernel
 
 
-@dataclass(frozen=True)
-class RobustTrajectory:
-    """A trajectory and the reweighting that led to it."""
-
-    trajectory: Trajectory
-    reweighting: Reweighting
-    reweightings: int
-
-    def weights(self, estimate: Estimate) -> dict[str, Array]:
-        """Robust weights at an estimate by measurement table."""
-        squares = self.reweighting.squares_of(estimate)
-        return self.reweighting.tables(self.reweighting.weights_at(squares))
-
-    def cost(self, estimate: Estimate) -> float:
-        """sum rho(s) of an estimate."""
-        return self.reweighting.cost(self.reweighting.squares_of(estimate))
-
-
 def find_robust_trajectory(
     context: SolveContext, plan: Plan, seed: int, initial: Estimate | None = None
-) -> RobustTrajectory:
+) -> tuple[Trajectory, Graduation]:
     """Graduated reweighting from the start that the plan names (paper, section 6)."""
     init = plan.init
     graduation = Graduation(
@@ -284,8 +266,7 @@ def find_robust_trajectory(
     context.count(run)
     context.tally.clock('refine', begin)
     context.forget_factors()
-    return RobustTrajectory(
-        Trajectory(run, init), graduation.reweighting, graduation.reweightings)
+    return Trajectory(run, init), graduation
 
 
 def _thinned_estimate(context: SolveContext, plan: Plan, seed: int) -> Estimate | None:
@@ -295,7 +276,7 @@ def _thinned_estimate(context: SolveContext, plan: Plan, seed: int) -> Estimate 
     inner = context.thinned(coarse.graph)
     inner_plan = make_plan(
         GraphFeatures.of(inner.schur), inner.config, inner.backend, thinned=THINNED_TWICE)
-    y = find_robust_trajectory(inner, inner_plan, seed).trajectory.refined.y
+    y = find_robust_trajectory(inner, inner_plan, seed)[0].refined.y
     estimate = inner.problem.unpack(y, inner.schur.points(y))
     context.absorb(inner, begin)
     return coarse.interpolate(estimate) if is_finite(estimate) else None

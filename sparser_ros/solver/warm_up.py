@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..config import RobustConfig, SolverConfig
-from ..graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
+from ..graph import Estimate, Graph, empty_graph
 from .incremental import IncrementalSolver, terms_of
 from .newton_descent import NewtonDescent
 from .problem import QuadraticProblem
@@ -61,22 +61,12 @@ def _tiny_graph(dimension: int) -> Graph:
     """A robot on a crooked line, ranging to two beacons."""
     d, n = dimension, 6
     rng = np.random.default_rng(0)
-    weight = np.ones(n - 1)
-    turn = np.tile(np.eye(d), (n - 1, 1, 1))
-    move = rng.normal(size=(n - 1, d))
-    position = np.concatenate([np.zeros((1, d)), np.cumsum(move, axis=0)])
-    beacons = 5 * rng.normal(size=(2, d))
-    at, to = np.repeat(np.arange(n), 2), np.tile(np.arange(2), n)
-    zero = np.zeros(n, dtype=np.int64)
-    graph = empty_graph(d, ('A',))
-    return graph.replaced(
-        poses=Poses(zero, np.arange(n), zero, np.tile(np.eye(d), (n, 1, 1)), position),
-        landmarks=Landmarks(('L0', 'L1'), beacons, np.zeros(2, dtype=bool)),
-        relative_poses=RelativePoses(
-            np.arange(n - 1), np.arange(1, n), turn, move, weight, weight,
-            np.ones(n - 1, dtype=bool), zero[1:]),
-        ranges=Ranges(
-            at, ~to, np.zeros((2 * n, d)), np.zeros((2 * n, d)),
-            np.linalg.norm(beacons[to] - position[at], axis=1) + 0.1 * rng.random(2 * n),
-            np.ones(2 * n), np.zeros(2 * n, dtype=np.int64)),
-    )
+    line = Graph.builder(d).add_odometry(
+        'A', rng.normal(size=(n - 1, d)), np.tile(np.eye(d), (n - 1, 1, 1)), sigma_m=1.0,
+        sigma_rad=1.0)
+    position = line.build().poses.translation
+    for name, beacon in zip(('L0', 'L1'), 5 * rng.normal(size=(2, d)), strict=True):
+        line.add_range(
+            ('A', np.arange(n)), name,
+            np.linalg.norm(beacon - position, axis=1) + 0.1 * rng.random(n), sigma_m=1.0)
+    return line.build()

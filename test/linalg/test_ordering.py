@@ -91,24 +91,6 @@ def test_metis_orders_large_lattices_only(monkeypatch):
 
 
 @needs_orderings
-@pytest.mark.parametrize('chains', [0, 2])
-@pytest.mark.parametrize('worth', [0, np.inf])
-def test_large_matrices_lose_chains_before_they_are_ordered(chains, worth, monkeypatch):
-    matrix = lattice(40, 40, chains=chains)
-    plain = SymbolicCholesky(matrix)
-    seen = []
-    analysis = ordering.SymbolicCholesky
-    monkeypatch.setattr(ordering, 'SymbolicCholesky', lambda m, *args, **kwargs: (
-        seen.append(m.shape[0]), analysis(m, *args, **kwargs))[1])
-    with patch.multiple(ordering, REDUCED_FROM_NODES=0, METIS_FROM=worth):
-        symbolic = sparsest(matrix, 3)
-    assert not chains or max(seen[:-1]) < 0.8 * matrix.shape[0]
-    assert np.sort(symbolic.order).tolist() == list(range(matrix.shape[0]))
-    assert np.sum(symbolic.counts**2.0) < 1.3 * np.sum(plain.counts**2.0)
-    assert solves(symbolic, matrix)
-
-
-@needs_orderings
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 40), st.floats(0.0, 2.5), st.integers(0, 2**32 - 1))
 def test_every_graph_falls_into_chains_and_the_rest(n, edges_per_node, seed):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import estimate_of
+from sparser_ros.io.generators import scene
 from sparser_ros.solver import formulations, solve
 from sparser_ros.solver.formulations import FORMULATIONS, formulate
 from sparser_ros.solver.problem import QuadraticProblem
@@ -43,10 +44,13 @@ def test_cost_at_the_best_positions_is_the_reduced_cost(name, kind):
 
 
 @pytest.mark.parametrize('name', NAMES)
-@pytest.mark.parametrize('absolute', ('', 'pfk'))
-def test_gradient_and_hessian_by_finite_differences(name, absolute):
-    schur, space = operator(name, absolute=absolute)
-    manifold, random = space.manifold, np.random.default_rng(0)
+@pytest.mark.parametrize('graph', [
+    world(1, noise=1.0), world(1, 3, noise=1.0), world(1, noise=1.0, absolute='pfk'),
+    scene(6, 30, scales=True)], ids=['plane', 'space', 'anchored', 'scales'])
+def test_gradient_and_hessian_by_finite_differences(name, graph):
+    schur = SchurOperator(QuadraticProblem(graph))
+    space, random = formulate(name, schur), np.random.default_rng(0)
+    manifold = space.manifold
     y = space.enter(schur.problem.manifold.random_point(5, random))
     v = manifold.project(y, random.normal(size=y.shape))
 

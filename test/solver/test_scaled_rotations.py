@@ -8,10 +8,8 @@ from sparser_ros.config import GraphError, SolverConfig, SolverError
 from sparser_ros.graph import Estimate, cost, estimate_of
 from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.solver import solve
-from sparser_ros.solver.formulations import FORMULATIONS, formulate
 from sparser_ros.solver.manifold import ScaledManifold
 from sparser_ros.solver.problem import QuadraticProblem
-from sparser_ros.solver.schur import SchurOperator
 
 CASES = [(d, p) for d in (2, 3) for p in (d, 5)]
 EXACT = {'rank': 5, 'init': 'random', 'cost_tolerance': 1e-9}
@@ -46,36 +44,6 @@ def test_retraction_keeps_the_shape_and_agrees_to_first_order(d, p):
     assert np.allclose(product, scale[:, None, None] ** 2 * np.eye(d), atol=1e-12)
     errors = [np.abs(manifold.retract(y, t * v) - y - t * v).max() for t in (1e-3, 1e-4)]
     assert errors[1] < 2e-2 * errors[0]
-
-
-@pytest.mark.parametrize('name', sorted(FORMULATIONS))
-@pytest.mark.parametrize('lift', (0, 2))
-def test_gradient_and_hessian_by_finite_differences(name, lift):
-    schur = SchurOperator(QuadraticProblem(scene(6, 30, scales=True)))
-    space, random = formulate(name, schur), np.random.default_rng(0)
-    manifold = space.manifold
-    y = space.enter(schur.problem.manifold.random_point(3 + lift, random))
-    v = manifold.project(y, random.normal(size=y.shape))
-
-    def gradient(t):  # type: ignore[no-untyped-def]
-        z = manifold.retract(y, t * v)
-        return manifold.project(z, space(z, np.empty_like(z)))
-
-    def value(t):  # type: ignore[no-untyped-def]
-        z = manifold.retract(y, t * v)
-        return np.sum(z * space(z, np.empty_like(z)))
-
-    step = 1e-5
-    slope = 2 * np.sum(gradient(0) * v)
-    assert (value(step) - value(-step)) / (2 * step) == pytest.approx(slope, rel=1e-6)
-    if name == 'original-varpro':
-        return
-    derivative = manifold.project(y, (gradient(step) - gradient(-step)) / (2 * step))
-    ambient = space(y, np.empty_like(y))
-    blocks, scalars = manifold.multipliers(y, ambient)
-    image = space(v, np.empty_like(v))
-    hessian = manifold.hessian(y, image, v, blocks, scalars, np.empty_like(v))
-    assert np.abs(derivative - hessian).max() < 1e-6 * (1 + np.abs(hessian).max())
 
 
 @pytest.mark.parametrize('seed', range(3))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from sparser_ros.config import SolverConfig
 from sparser_ros.linalg.arrays import HOST
-from sparser_ros.linalg.manifold_kernels import kernels
 from sparser_ros.solver import solve, trust_region
 from sparser_ros.solver.manifold import Manifold
 from sparser_ros.solver.preconditioner import RegularisedQ
@@ -34,45 +33,6 @@ def setting(case):  # type: ignore[no-untyped-def]
     y = problem.manifold.random_point(p, random)
     v = problem.manifold.project(y, random.normal(size=y.shape))
     return problem.manifold, schur, y, v / np.linalg.norm(v)
-
-
-def hessian(manifold, schur, y, v):  # type: ignore[no-untyped-def]
-    blocks, scalars = manifold.multipliers(y, schur(y))
-    out = np.empty_like(v)
-    kernels(manifold.d, y.shape[1]).hessian(
-        y, schur(v), v, manifold.n, manifold.k, blocks, scalars, out)
-    return out
-
-
-@settings(max_examples=30, deadline=None)
-@given(CASES)
-def test_gradient_by_finite_differences_along_retractions(case):
-    manifold, schur, y, v = setting(case)
-
-    def cost(t):  # type: ignore[no-untyped-def]
-        z = manifold.retract(y, t * v)
-        return np.sum(z * schur(z))
-
-    step = 1e-5
-    slope = 2 * np.sum(manifold.project(y, schur(y)) * v)
-    scale = abs(slope) + 1e-3 * np.linalg.norm(schur(y))
-    assert abs((cost(step) - cost(-step)) / (2 * step) - slope) < 1e-5 * scale
-
-
-@settings(max_examples=30, deadline=None)
-@given(CASES)
-def test_hessian_by_finite_differences_of_the_gradient(case):
-    """The projected derivative of the gradient field along a retraction is the Hessian."""
-    manifold, schur, y, v = setting(case)
-
-    def gradient(t):  # type: ignore[no-untyped-def]
-        z = manifold.retract(y, t * v)
-        return manifold.project(z, schur(z))
-
-    step = 1e-5
-    derivative = manifold.project(y, (gradient(step) - gradient(-step)) / (2 * step))
-    expected = hessian(manifold, schur, y, v)
-    assert np.abs(derivative - expected).max() < 1e-6 * (1 + np.abs(schur(y)).max())
 
 
 @settings(max_examples=10, deadline=None)

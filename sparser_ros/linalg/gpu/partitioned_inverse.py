@@ -20,6 +20,7 @@ from scipy.linalg.lapack import dtrtri
 from ...array_types import Array, Index
 from ..cholesky import CholeskyFactor
 from ..compiled import Csr, compiled
+from ..ordering import bucketed
 from ..sparse_kernels import sparse_kernels
 from ..symbolic import elimination_parents
 
@@ -113,14 +114,14 @@ class _Pattern:
 
     def __init__(self, row: Index, column: Index, source: Index, n: int) -> None:
         # Sorted by rows, then stably by columns: rows ascend within columns, and the reverse.
-        _, first = _bucketed(row, n)
-        self.column_starts, second = _bucketed(column[first], n)
+        _, first = bucketed(row, n)
+        self.column_starts, second = bucketed(column[first], n)
         by_column = first[second]
         self.entry = source[by_column]
         """Source of each value, column by column."""
         row, column = row[by_column], column[by_column]
         self.column_rows = row.astype(np.int32)
-        self.row_starts, self.by_row = _bucketed(row, n)
+        self.row_starts, self.by_row = bucketed(row, n)
         """Order of the values row by row."""
         self.row_columns = column[self.by_row].astype(np.int32)
 
@@ -184,7 +185,7 @@ def grouped(
     bounds = np.concatenate([[0], np.cumsum(np.bincount(group))]) if len(group) else np.zeros(1)
     last = np.flatnonzero(np.diff(top[order], append=-1))
     tops = np.repeat(last, np.diff(last, prepend=-1))
-    across = _entries_across(group, row_starts, row_columns)
+    across = np.count_nonzero(group[row_columns] != np.repeat(group, np.diff(row_starts)))
     return Grouping(order, bounds.astype(np.int64), tops, int(entries + across))
 
 
@@ -205,22 +206,6 @@ def _dense_subtrees(
 
 
 _compiled = compiled()
-
-
-@_compiled
-def _bucketed(key, n):  # type: ignore[no-untyped-def]
-    """A stable order by key: (starts (n + 1,) of each key, order)."""
-    starts = np.zeros(n + 1, dtype=np.int32)
-    for e in range(len(key)):
-        starts[key[e] + 1] += 1
-    for j in range(n):
-        starts[j + 1] += starts[j]
-    following = starts[:-1].copy()
-    order = np.empty(len(key), dtype=np.int64)
-    for e in range(len(key)):
-        order[following[key[e]]] = e
-        following[key[e]] += 1
-    return starts, order
 
 
 @_compiled
@@ -272,16 +257,6 @@ def _tops(parent, group):  # type: ignore[no-untyped-def]
         if parent[j] >= 0 and group[parent[j]] == group[j]:
             top[j] = top[parent[j]]
     return top
-
-
-@_compiled
-def _entries_across(group, row_starts, row_columns):  # type: ignore[no-untyped-def]
-    count = 0
-    for j in range(len(group)):
-        for e in range(row_starts[j], row_starts[j + 1]):
-            if group[row_columns[e]] != group[j]:
-                count += 1
-    return count
 
 
 @_compiled
