@@ -8,7 +8,7 @@ import numpy as np
 
 from sparser_ros.array_types import Array, Index
 from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
-from sparser_ros.graph.range_ends import RangeEnds, range_ends
+from sparser_ros.graph.ends import RangeEnds, range_ends
 from sparser_ros.linalg.rotations import angle_to_matrix
 
 STEP_S = 0.5

@@ -84,7 +84,7 @@ def bag_parameters(bag: Path, path: Path | None) -> tuple[SparserConfig, dict[st
 
 
 def _graph(graph: Graph) -> list[str]:
-    from ..graph.connectivity import thinly_measured, undetermined
+    from ..graph.parts import thinly_measured, undetermined
 
     show_warnings(graph.remarks)
     print(f'{graph.name}: {graph}')

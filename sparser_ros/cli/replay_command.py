@@ -122,7 +122,7 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
 
 
 def _summary(result: dict[str, Any], verbose: bool) -> None:
-    from ..graph.connectivity import listed
+    from ..graph.parts import listed
     from ..solver.result import SolveStatus
 
     beacons = result['beacons']

@@ -222,7 +222,7 @@ def covariances_of(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
 ) -> dict[str, Any]:
     """Fields of the report: covariances of newest poses and landmarks, or why there are none."""
-    from ..graph.connectivity import components
+    from ..graph.parts import components
     from ..io import report
     from ..solver.covariance import marginal_covariance, variance_factor
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..config import GraphError
+from .ends import owners
 from .graph import Graph
 from .measurements import RELATIVE_POSES, MeasurementType, PosePriors, RelativePoses
-from .owners import owners
 from .precision import rotation_variance
 from .table import Poses, Table
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..array_types import Array
 from ..config import RobustConfig
 from ..graph import Estimate, Graph, range_residuals, squared_residuals
-from ..graph.range_ends import range_ends
+from ..graph.ends import range_ends
 from ..solver.robust import KERNELS, thresholds
 from . import map as map_plot
 from .figure import COLOURS, draw_histograms, new_figure

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from ..array_types import Array, Index, Mask
 from ..graph import (
@@ -34,6 +33,7 @@ from ..graph import (
     RotationResidual,
     VerticalResidual,
 )
+from ..graph.parts import connected
 from ..linalg.rotations import nearest_rotation
 from .manifold import Manifold, manifold_of
 
@@ -70,8 +70,7 @@ def incidence_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
     per_row = np.diff(A_f.indptr)
     pair = A_f.indptr[:-1][per_row == 2]
     first, second = A_f.indices[pair], A_f.indices[pair + 1]
-    links = sp.coo_matrix((np.ones(len(pair)), (first, second)), shape=(points, points))
-    n_components, label = connected_components(links, directed=False)
+    n_components, label = connected(points, first, second)
     grounded = np.zeros(n_components, dtype=bool)
     grounded[label[A_f.indices[A_f.indptr[:-1][per_row == 1]]]] = True
     keep = ~fixed

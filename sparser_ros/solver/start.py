@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph, RelativePoses, Table, concatenated, estimate_of
+from ..graph.parts import connected
 from ..graph.thinning import Offsets, armless
 from ..linalg.block_cholesky import BlockCholesky
 from ..linalg.cholesky import factorize
@@ -29,10 +29,7 @@ from .problem import QuadraticProblem
 
 def rotation_components(graph: Graph) -> tuple[int, Index]:
     """Number and label (n,) of the groups of poses whose relative rotations are measured."""
-    n, rel = graph.n_poses, graph.relative_poses
-    links = sp.coo_matrix((np.ones(len(rel)), (rel.i, rel.j)), shape=(n, n))
-    count, label = connected_components(links, directed=False)
-    return int(count), label
+    return connected(graph.n_poses, graph.relative_poses.i, graph.relative_poses.j)
 
 
 def chordal_rotations(graph: Graph) -> Array:

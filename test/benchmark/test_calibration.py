@@ -6,7 +6,7 @@ import pytest
 from benchmark.calibration import Outcome, outcome, summary
 from benchmark.calibration_world import BLOCKED, FAMILIES, radio_world
 from sparser_ros.graph import range_residuals
-from sparser_ros.graph.range_ends import range_ends
+from sparser_ros.graph.ends import range_ends
 
 FAMILY = {family.name: family for family in FAMILIES}
 

@@ -4,7 +4,7 @@ import numpy as np
 from graphs import random_graph
 
 from sparser_ros.graph import Landmarks
-from sparser_ros.graph.connectivity import components, thinly_measured, undetermined
+from sparser_ros.graph.parts import components, thinly_measured, undetermined
 
 LENGTH = 10
 

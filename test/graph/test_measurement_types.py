@@ -20,7 +20,7 @@ from sparser_ros.graph import (
     register,
     squared_residuals,
 )
-from sparser_ros.graph.subgraph import extract
+from sparser_ros.graph.parts import extract
 from sparser_ros.io import report
 from sparser_ros.solver import solve
 from sparser_ros.solver.incremental import IncrementalSolver, terms_of

@@ -9,7 +9,7 @@ from sparser_ros.backend.calibrate.antennas_and_clocks import calibration_with_p
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.graph import Estimate, Graph, is_landmark, range_vectors
-from sparser_ros.graph.range_ends import range_ends
+from sparser_ros.graph.ends import range_ends
 
 
 @dataclass(frozen=True)

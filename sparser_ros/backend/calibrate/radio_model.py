@@ -24,7 +24,7 @@ from scipy.linalg import block_diag
 from ...array_types import Array
 from ...config.calibration_config import CalibrationConfig
 from ...graph import Estimate, Graph, range_residuals
-from ...graph.range_ends import RangeEnds
+from ...graph.ends import RangeEnds
 from ..integrity.hypotheses import odometry_scales, radio_biases
 from ..integrity.linear_model import LinearModel, linear_model
 from ..integrity.odometry_errors import SCALE, OdometryErrors

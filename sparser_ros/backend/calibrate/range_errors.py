@@ -32,7 +32,7 @@ from scipy.special import chdtri, erf, log_ndtr
 
 from ...array_types import Array, Index, Mask
 from ...graph import Graph, Ranges
-from ...graph.range_ends import RangeEnds
+from ...graph.ends import RangeEnds
 
 _TRIM = 2.5
 """Residuals beyond so many sigmas are no noise (1 % of normal ones)."""

@@ -21,8 +21,8 @@ from ...config import ConfigError, RobustConfig, SolverConfig, SolverError
 from ...config.calibration_config import CalibrationConfig
 from ...config.solver_config import LiveRobustConfig
 from ...graph import Estimate, Graph, PointPriors, range_residuals
+from ...graph.ends import RangeEnds, range_ends
 from ...graph.precision import chi_square_kappa
-from ...graph.range_ends import RangeEnds, range_ends
 from ...solver.solve import solve
 from ..integrity.noise import (
     MOVES,

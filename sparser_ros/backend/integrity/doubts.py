@@ -16,8 +16,8 @@ from scipy.special import bdtr, betaincinv, ndtri, xlogy
 
 from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
+from ...graph.ends import RangeEnds
 from ...graph.finding import Finding
-from ...graph.range_ends import RangeEnds
 
 FAR_SIGMA = float(-ndtri(0.0005))
 """Two-sided probability 0.001 of a normal residual."""

@@ -16,9 +16,8 @@ from scipy.special import chdtri
 from ...array_types import Array, Index
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, range_directions, range_residuals, squared_residuals
+from ...graph.ends import RangeEnds, owners, range_ends
 from ...graph.finding import Finding
-from ...graph.owners import owners
-from ...graph.range_ends import RangeEnds, range_ends
 from ...graph.residuals import HeightResidual
 from .doubts import (
     FAR_SIGMA,

@@ -18,9 +18,8 @@ import scipy.sparse as sp
 from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Graph, Ranges, RelativePoses, Table, Verticals
+from ...graph.ends import RangeEnds, owners, range_ends, stamps_of
 from ...graph.finding import Finding
-from ...graph.owners import owners, stamps_of
-from ...graph.range_ends import RangeEnds, range_ends
 from .doubts import Stretch, in_stretch, too_long
 from .hypotheses import (
     ALTIMETER,

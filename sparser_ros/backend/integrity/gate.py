@@ -31,10 +31,10 @@ from scipy.special import bdtrik, ndtri
 from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph
+from ...graph.ends import RangeEnds
 from ...graph.finding import Finding
-from ...graph.odometry_segments import find_segments
+from ...graph.parts import find_segments
 from ...graph.precision import rotation_variance, translation_variance
-from ...graph.range_ends import RangeEnds
 from ...linalg.rotations import rotation_jacobian
 from .doubts import Rows
 

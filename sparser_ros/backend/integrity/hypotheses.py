@@ -12,9 +12,8 @@ import scipy.sparse as sp
 from ...array_types import Array, Index
 from ...config.backend_config import IntegrityConfig
 from ...graph import range_directions, range_lever_derivatives, range_vectors
+from ...graph.ends import RangeEnds, owners, stamps_of
 from ...graph.finding import Finding
-from ...graph.owners import owners, stamps_of
-from ...graph.range_ends import RangeEnds
 from .doubts import Stretch
 from .linear_model import LinearModel
 from .odometry_errors import ALL_ROBOTS, SCALE, TURN

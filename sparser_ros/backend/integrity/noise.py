@@ -35,8 +35,8 @@ import scipy.sparse as sp
 from ...array_types import Array, Index
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, Ranges, RelativePoses, Sightings, Table
+from ...graph.ends import owners
 from ...graph.estimate import antennas
-from ...graph.owners import owners
 from ...solver.covariance import normal_solver
 from ..observability.datum import Outside, relative_to
 from .hypotheses import odometry_scales, odometry_turns

@@ -17,9 +17,9 @@ from scipy.special import chdtri
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, Ranges
+from ...graph.ends import RangeEnds
 from ...graph.estimate import antennas
 from ...graph.finding import Finding
-from ...graph.range_ends import RangeEnds
 from ..observability.registration import candidates, ranges_to
 from .doubts import FAR_SIGMA, ordinary
 from .faults import ranges_of

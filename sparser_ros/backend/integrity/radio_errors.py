@@ -11,7 +11,7 @@ import numpy as np
 
 from ...array_types import Array, Index
 from ...graph import Graph, Ranges
-from ...graph.owners import owners
+from ...graph.ends import owners
 
 ALL_RADIOS = 'all radios'
 """Subject of a length that all ranges share."""

@@ -18,8 +18,8 @@ from scipy.special import chdtri
 
 from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
+from ...graph.ends import RangeEnds
 from ...graph.finding import Finding
-from ...graph.range_ends import RangeEnds
 from .doubts import Rows, Stretch, in_stretch, too_long
 
 _BINS = 6

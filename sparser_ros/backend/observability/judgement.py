@@ -19,11 +19,16 @@ from scipy.special import chdtri
 from ...array_types import Array, Mask
 from ...config.backend_config import ObservabilityConfig
 from ...graph import Estimate, Graph
-from ...graph.connectivity import components, thinly_measured, undetermined
 from ...graph.finding import Finding
 from ...graph.graph import counted
 from ...graph.measurements import Kind
-from ...graph.odometry_segments import OdometrySegments, find_segments
+from ...graph.parts import (
+    OdometrySegments,
+    components,
+    find_segments,
+    thinly_measured,
+    undetermined,
+)
 from ...io.report import REJECTED_BELOW, whitened
 from ...linalg.process import single_threaded_blas
 from ...linalg.rotations import rotation_jacobian

@@ -13,7 +13,7 @@ import numpy as np
 from ...array_types import Array, Mask
 from ...config.backend_config import ObservabilityConfig
 from ...graph import Estimate, Graph
-from ...graph.odometry_segments import OdometrySegments
+from ...graph.parts import OdometrySegments
 from ...linalg.process import single_threaded_blas
 from .alternatives import Comparison, compare, proposals
 from .datum import Location

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array_types import Array, Index
 from ...graph import Estimate, Graph
-from ...graph.odometry_segments import OdometrySegments
+from ...graph.parts import OdometrySegments
 from ...graph.precision import rotation_variance, translation_variance
 from ...linalg.rotations import hat, matrix_to_angle, matrix_to_rotvec, rotation_jacobian
 

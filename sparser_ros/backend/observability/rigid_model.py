@@ -9,7 +9,7 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.estimate import antennas
-from ...graph.odometry_segments import OdometrySegments
+from ...graph.parts import OdometrySegments
 from ...graph.precision import chi_square_kappa
 from .pieces import Joints, no_joints
 from .rigid_kernels import DIRECTION, DISTANCE, HEIGHT, WHOLE, Ties

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate
-from ...graph.odometry_segments import OdometrySegments
+from ...graph.parts import OdometrySegments
 from ...linalg.rotations import rotation_jacobian
 from .datum import Outside, relative_to
 from .pieces import Pieces

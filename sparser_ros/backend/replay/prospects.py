@@ -17,7 +17,7 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, Heights, Landmarks, Verticals
-from ...graph.subgraph import extract
+from ...graph.parts import extract
 from ...linalg.process import single_threaded_blas
 from ...solver.covariance import Linearised, normal_solver
 from ..integrity.linear_model import keyframes_of

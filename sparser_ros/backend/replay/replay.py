@@ -23,7 +23,7 @@ from ...frontend.record import RecordedOdometry
 from ...frontend.samples import Refused
 from ...graph import Graph, Increment, range_residuals
 from ...graph.finding import Finding
-from ...graph.subgraph import extract
+from ...graph.parts import extract
 from ...io import report
 from ...io.availability import Availability, StatedPose
 from ...io.bag import BagReader

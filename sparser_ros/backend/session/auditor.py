@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...graph import Estimate, Increment
+from ...graph.ends import stamps_of
 from ...graph.finding import Finding
-from ...graph.owners import stamps_of
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ...solver.trust_region import Observer

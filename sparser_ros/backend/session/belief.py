@@ -34,7 +34,7 @@ from scipy.special import chdtrc, chdtri
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
-from ...graph.odometry_segments import find_segments
+from ...graph.parts import find_segments
 from ...graph.precision import rotation_variance, translation_variance
 from ...linalg.rotations import rotation_jacobian
 from ..integrity.undetected import HiddenFaults, in_words

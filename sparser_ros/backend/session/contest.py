@@ -27,7 +27,7 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...graph import MEASUREMENT_TYPES, Estimate, Graph, cost, is_landmark, squared_residuals
-from ...graph.odometry_segments import OdometrySegments
+from ...graph.parts import OdometrySegments
 from ...linalg.cholesky import supports_external_ordering
 from ...solver import solve
 from ...solver.incremental import IncrementalSolver, terms_of

@@ -16,7 +16,7 @@ from scipy.special import chdtri
 
 from ...array_types import Index
 from ...graph import Estimate, Graph
-from ...graph.owners import stamps_of
+from ...graph.ends import stamps_of
 from ..integrity.faults import Fault
 from .contest import Contest
 from .graph_store import GraphStore

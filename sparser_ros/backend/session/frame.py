@@ -15,9 +15,8 @@ from ...array_types import Array, Mask
 from ...config import ConfigError
 from ...config.backend_config import BackendConfig
 from ...graph import Estimate, Graph
-from ...graph.odometry_segments import OdometrySegments, connected_part, find_segments
+from ...graph.parts import OdometrySegments, Subgraph, connected_part, extract, find_segments
 from ...graph.residuals import HeightResidual
-from ...graph.subgraph import Subgraph, extract
 from ...linalg.rotations import angle_to_matrix, nearest_about_vertical
 
 if TYPE_CHECKING:

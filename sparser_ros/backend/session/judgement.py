@@ -26,7 +26,7 @@ from scipy.special import expit, logsumexp, softmax
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
-from ...graph.odometry_segments import OdometrySegments, find_segments, measured_pairs
+from ...graph.parts import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, FaultyRanges, examine
 from ..integrity.noise import Noise
 from ..integrity.odometry_errors import OdometryErrors

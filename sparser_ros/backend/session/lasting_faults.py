@@ -29,8 +29,8 @@ from scipy.linalg import block_diag
 
 from ...array_types import Array
 from ...graph import Graph, range_residuals
+from ...graph.ends import stamps_of
 from ...graph.finding import Finding
-from ...graph.owners import stamps_of
 from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import bent_edges
 from ..integrity.faults import (

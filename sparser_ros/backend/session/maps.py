@@ -16,7 +16,7 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...config import SolverError
 from ...graph import MEASUREMENT_TYPES, Estimate, Graph, Increment, is_landmark, squared_residuals
-from ...graph.subgraph import Subgraph
+from ...graph.parts import Subgraph
 from ...linalg.cholesky import supports_external_ordering
 from ...solver.covariance import in_map
 from ...solver.incremental import IncrementalSolver, Kind, Update, held_upright, terms_of

@@ -19,7 +19,7 @@ import numpy as np
 from ...array_types import Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, range_residuals, squared_residuals
-from ...graph.owners import stamps_of
+from ...graph.ends import stamps_of
 from ...graph.thinning import RELATIVE
 from ...solver.robust import KERNELS, squared_threshold
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, upper_share

@@ -26,8 +26,7 @@ import numpy as np
 
 from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
-from ...graph.owners import stamps_of
-from ...graph.range_ends import range_ends
+from ...graph.ends import range_ends, stamps_of
 from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, TOLERATED_SHARE, ordinary
 from ..integrity.faults import (
     BURST,

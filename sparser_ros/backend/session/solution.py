@@ -18,10 +18,10 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, PointResidual, empty, squared_residuals
+from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
-from ...graph.owners import owners, stamps_of
+from ...graph.parts import Subgraph, extract
 from ...graph.precision import chi_square_kappa
-from ...graph.subgraph import Subgraph, extract
 from ...io import report
 from ...solver.result import SolveStats, SolveStatus
 from ..integrity.noise import Noise

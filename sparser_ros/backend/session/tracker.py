@@ -18,7 +18,7 @@ import numpy as np
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment
 from ...graph.finding import Finding
-from ...graph.odometry_segments import find_segments
+from ...graph.parts import find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ..integrity.radio_errors import RadioErrors

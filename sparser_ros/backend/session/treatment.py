@@ -21,8 +21,8 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...graph import Graph, Landmarks, PointPriors, Poses, Table
+from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
-from ...graph.owners import owners, stamps_of
 from ..integrity.faults import BURST, KINDS, LENGTH, ONGOING, Fault
 from ..integrity.hypotheses import ANTENNA
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors

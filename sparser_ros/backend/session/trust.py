@@ -15,9 +15,9 @@ from scipy.special import chdtri
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, Table, range_residuals
+from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
-from ...graph.odometry_segments import OdometrySegments
-from ...graph.owners import owners, stamps_of
+from ...graph.parts import OdometrySegments
 from ..integrity.gate import denying, misfit_words
 from .graph_store import GraphStore
 from .solution import Location, RobotLocation, SegmentVerdict, Verdict

@@ -24,7 +24,7 @@ from sparser_ros.backend.integrity.noise import (
 )
 from sparser_ros.config import SolverConfig
 from sparser_ros.graph import cost, range_residuals
-from sparser_ros.graph.range_ends import range_ends
+from sparser_ros.graph.ends import range_ends
 from sparser_ros.solver import solve
 from sparser_ros.solver.covariance import Linearised
 

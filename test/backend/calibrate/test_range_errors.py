@@ -11,7 +11,7 @@ from sparser_ros.backend.calibrate.range_errors import (
     robust_variance,
 )
 from sparser_ros.graph import Ranges
-from sparser_ros.graph.range_ends import RangeEnds
+from sparser_ros.graph.ends import RangeEnds
 
 ROBOTS, BEACONS, EACH = 3, 6, 60
 

@@ -20,7 +20,7 @@ from sparser_ros.backend.calibrate.results import (
 from sparser_ros.backend.calibrate.self_calibration import held_to, robust_solver, self_calibrate
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.graph.subgraph import extract
+from sparser_ros.graph.parts import extract
 from sparser_ros.linalg.rotations import aligned_errors
 
 ESTIMATE = CalibrationConfig(sigma='estimate')

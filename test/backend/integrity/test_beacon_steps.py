@@ -11,7 +11,7 @@ from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.stretches import _scores, beacon_steps
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import range_directions, range_residuals, range_vectors
-from sparser_ros.graph.range_ends import range_ends
+from sparser_ros.graph.ends import range_ends
 
 CONFIG = IntegrityConfig()
 

@@ -10,8 +10,8 @@ from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of, selected
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import squared_residuals
+from sparser_ros.graph.ends import range_ends
 from sparser_ros.graph.precision import chi_square_kappa
-from sparser_ros.graph.range_ends import range_ends
 from sparser_ros.linalg.rotations import angle_to_matrix
 
 CONFIG = IntegrityConfig()

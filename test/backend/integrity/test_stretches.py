@@ -14,7 +14,7 @@ from sparser_ros.backend.integrity.doubts import (
 )
 from sparser_ros.backend.integrity.stretches import shifts
 from sparser_ros.config.backend_config import IntegrityConfig
-from sparser_ros.graph.range_ends import RangeEnds
+from sparser_ros.graph.ends import RangeEnds
 
 ALARM, SIGMA = 1e-6, 0.1
 CONFIG = IntegrityConfig()

@@ -31,8 +31,8 @@ from sparser_ros.backend.integrity.undetected import (
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import range_residuals
+from sparser_ros.graph.ends import range_ends
 from sparser_ros.graph.precision import chi_square_kappa
-from sparser_ros.graph.range_ends import range_ends
 from sparser_ros.solver import solve
 
 CONFIG = IntegrityConfig()

@@ -15,7 +15,7 @@ from sparser_ros.backend.observability.alternatives import (
 from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
 from sparser_ros.backend.observability.rigid_problem import WIDTH
-from sparser_ros.graph.odometry_segments import find_segments
+from sparser_ros.graph.parts import find_segments
 
 APART_M, FLOOR_M = 1.0, 0.1
 

@@ -13,7 +13,7 @@ from sparser_ros.backend.observability.uncertainty import uncertainty
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import ObservabilityConfig
 from sparser_ros.graph import Ranges, RelativePoses, empty
-from sparser_ros.graph.odometry_segments import find_segments
+from sparser_ros.graph.parts import find_segments
 
 LOCATED, POSITION, UNLOCATED = Location.LOCATED, Location.POSITION_ONLY, Location.UNLOCATED
 AMBIGUOUS = Location.AMBIGUOUS

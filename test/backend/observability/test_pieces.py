@@ -5,7 +5,7 @@ import pytest
 from backend_world import World, graph_of
 
 from sparser_ros.backend.observability.pieces import MOST_UNKNOWNS, cut
-from sparser_ros.graph.odometry_segments import find_segments
+from sparser_ros.graph.parts import find_segments
 
 
 def pieces_of(kinds, dimension=2, steps=400, bend_m=0.05):

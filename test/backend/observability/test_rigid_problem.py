@@ -9,7 +9,7 @@ from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.rigid_kernels import DIRECTION, HEIGHT
 from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
 from sparser_ros.graph import RelativePoses
-from sparser_ros.graph.odometry_segments import find_segments
+from sparser_ros.graph.parts import find_segments
 
 
 def in_pieces(graph, truth, weights):

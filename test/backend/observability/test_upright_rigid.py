@@ -9,7 +9,7 @@ from sparser_ros.backend.observability.registration import candidates, evidence_
 from sparser_ros.backend.observability.rigid_model import rigid_problem
 from sparser_ros.backend.session.frame import at_heights, at_origin
 from sparser_ros.graph import Estimate
-from sparser_ros.graph.odometry_segments import find_segments
+from sparser_ros.graph.parts import find_segments
 from sparser_ros.linalg.rotations import rotvec_to_matrix
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from backend_world import World, graph_of
 from sparser_ros.backend.observability.observability import observe
 from sparser_ros.config.backend_config import ObservabilityConfig
-from sparser_ros.graph.odometry_segments import find_segments
+from sparser_ros.graph.parts import find_segments
 world = World(['curved', 'curved', 'straight'], np.eye(3)[:, :{dimension}] * 5,
               beacons=np.ones((2, {dimension})) * [[2], [-3]], dimension={dimension}, steps=40)
 graph = graph_of(world.increments(1), {dimension})

@@ -21,7 +21,7 @@ from sparser_ros.backend.session.range_faults import common_length
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
-from sparser_ros.graph.owners import owners
+from sparser_ros.graph.ends import owners
 
 LENGTH_M = 0.8
 BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]

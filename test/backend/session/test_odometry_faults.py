@@ -13,7 +13,7 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
-from sparser_ros.graph.odometry_segments import find_segments
+from sparser_ros.graph.parts import find_segments
 
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 BEACONS = [[3, 7], [-4, 1], [6, -3], [0, -6]]

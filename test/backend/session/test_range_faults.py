@@ -26,7 +26,7 @@ from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
 from sparser_ros.graph import range_residuals
-from sparser_ros.graph.range_ends import range_ends
+from sparser_ros.graph.ends import range_ends
 
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 

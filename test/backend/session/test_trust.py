@@ -15,7 +15,7 @@ from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.backend.session.trust import contradictions, locations
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import squared_residuals
-from sparser_ros.graph.odometry_segments import find_segments
+from sparser_ros.graph.parts import find_segments
 
 
 @pytest.mark.parametrize(('misfit', 'count'), [
