@@ -8,8 +8,8 @@ import pytest
 from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sparser_ros.io.generators import scene
 
+from benchmark.generators import scene
 from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import estimate_of
 from sparser_ros.solver import formulations, solve
