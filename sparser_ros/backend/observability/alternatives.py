@@ -18,6 +18,7 @@ alternative that explains what the present placement rejects gains by it.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...linalg.rotations import nearest_about_vertical, nearest_rotation
 from .pieces import Pieces
-from .registration import candidates, constraints, evidence_of
+from .registration import Candidates, candidates, constraints, evidence_of
 from .rigid_kernels import DIRECTION, HEIGHT
 from .rigid_problem import GROUND, WIDE, WIDTH, Placement, RigidProblem
 
@@ -52,23 +53,14 @@ _HOPELESS = 400.0
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """A placement to start from; `mirror` are the variables whose points span its mirror."""
+class Rival:
+    """An alternative to the present placement: of whole segments, then of the pieces."""
 
     placement: Placement
     mirror: tuple[int, ...] = ()
-    """Variables, the ground included; empty where it is no mirror image."""
-
-
-@dataclass(frozen=True)
-class Rival:
-    """A relaxed alternative to the present placement."""
-
-    placement: Placement
-    """Of the pieces."""
-    gap: float
-    """Chi-square, over the variance factor."""
-    proposal: Proposal
+    """Variables, the ground included, whose points span its mirror; empty where it has none."""
+    gap: float = np.nan
+    """Chi-square by which it fits worse once relaxed, over the variance factor."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +76,12 @@ class Comparison:
 
     def against(self, present: Placement) -> Comparison:
         """The same with a placement as it is in place of `here`, which becomes a rival."""
-        first = Rival(self.fallen, -self.gained, Proposal(self.fallen))
-        return replace(self, here=present, rivals=(first, *(
+        return replace(self, here=present, rivals=(Rival(self.fallen, gap=-self.gained), *(
             replace(one, gap=one.gap - self.gained) for one in self.rivals)))
 
 
 def compare(
-    whole: RigidProblem, fine: RigidProblem, pieces: Pieces, starts: list[Proposal],
+    whole: RigidProblem, fine: RigidProblem, pieces: Pieces, starts: list[Rival],
     gauge: int | None, variance_factor: float, apart_m: float,
 ) -> Comparison:
     """Relax alternatives of whole segments, then the best of them piece by piece."""
@@ -101,46 +92,39 @@ def compare(
     own = None if gauge is None else np.flatnonzero(pieces.segment == gauge)
     fallen = here if own is None else _aligned(fine, own, fine.identity(), here, apart_m)
     rivals = []
-    for proposal, placement in _promising(whole, starts, gauge, apart_m):
-        there = _carried(whole, fine, pieces, placement)
+    for start in _promising(whole, starts, gauge, apart_m):
+        there = _carried(whole, fine, pieces, start.placement)
         there = _narrowing(fine, there, free_fine, _FINE)
         if fine.cost(there, WIDTH) - base < _FAR * variance_factor:
             there = fine.relaxed(there, free_fine, _MOST_STEPS, WIDTH)
         gap = (fine.cost(there, WIDTH) - base) / variance_factor
         if own is not None:
             there = _aligned(fine, own, here, there, apart_m)
-        rivals.append(Rival(there, gap, proposal))
+        rivals.append(Rival(there, start.mirror, gap))
     return Comparison(here, tuple(sorted(rivals, key=_rank)), fallen, gained)
 
 
 def _rank(rival: Rival) -> tuple[float, bool, int]:
     """Best first; of equal ones, which rounding would order, the simplest mirror image."""
-    mirror = rival.proposal.mirror
-    return round(rival.gap, 6), not mirror, len(mirror)
+    return round(rival.gap, 6), not rival.mirror, len(rival.mirror)
 
 
 def _promising(
-    whole: RigidProblem, starts: list[Proposal], gauge: int | None, apart_m: float
-) -> list[tuple[Proposal, Placement]]:
-    """The best alternatives with rigid segments that differ from each other."""
+    whole: RigidProblem, starts: list[Rival], gauge: int | None, apart_m: float
+) -> list[Rival]:
+    """The best alternatives with rigid segments that differ from each other and from the present
+    one."""
     free = _free(whole, gauge)
     here = _narrowing(whole, whole.identity(), free, _ROUGH[1:])
-    first = _distinct(whole, starts, gauge, 0.5 * apart_m)
-    relaxed = [
-        (start, _narrowing(whole, start.placement, free, _ROUGH)) for start in first]
-    relaxed.sort(key=lambda pair: whole.cost(pair[1], WIDE))
-    kept: list[tuple[Proposal, Placement]] = []
-    for start, at in relaxed:
-        if _distance(whole, at, here, gauge) < 0.5 * apart_m:
-            continue
-        same = [k for k, (_, other) in enumerate(kept)
-                if _distance(whole, at, other, gauge) < 0.5 * apart_m]
-        if not same and len(kept) < MOST_FOLLOWED:
-            kept.append((start, at))
-        elif same and start.mirror and not kept[same[0]][0].mirror:
-            # The same place by another way, which has better words.
-            kept[same[0]] = (start, kept[same[0]][1])
-    return kept
+    apart = 0.5 * apart_m
+    starts = sorted(starts, key=lambda start: whole.cost(start.placement, 64 * WIDE))
+    relaxed = sorted((
+        replace(start, placement=_narrowing(whole, start.placement, free, _ROUGH))
+        for start in _distinct(whole, starts, gauge, apart, MOST_STARTS)),
+        key=lambda start: whole.cost(start.placement, WIDE))
+    return _distinct(
+        whole, [start for start in relaxed if _distance(
+            whole, start.placement, here, gauge) >= apart], gauge, apart, MOST_FOLLOWED)
 
 
 def _narrowing(
@@ -153,18 +137,17 @@ def _narrowing(
 
 
 def _distinct(
-    whole: RigidProblem, starts: list[Proposal], gauge: int | None, apart_m: float
-) -> list[Proposal]:
-    """One start of each of the best MOST_STARTS places, best first; with the words of a mirror
-    image where it is one."""
-    kept: list[Proposal] = []
-    for start in sorted(starts, key=lambda start: whole.cost(start.placement, 64 * WIDE)):
+    whole: RigidProblem, ordered: list[Rival], gauge: int | None, apart_m: float, most: int
+) -> list[Rival]:
+    """The first of each of so many places; with the words of a mirror image where it is one."""
+    kept: list[Rival] = []
+    for start in ordered:
         same = [k for k, other in enumerate(kept)
                 if _distance(whole, start.placement, other.placement, gauge) < apart_m]
-        if not same and len(kept) < MOST_STARTS:
+        if not same and len(kept) < most:
             kept.append(start)
         elif same and start.mirror and not kept[same[0]].mirror:
-            kept[same[0]] = Proposal(kept[same[0]].placement, start.mirror)
+            kept[same[0]] = replace(kept[same[0]], mirror=start.mirror)
     return kept
 
 
@@ -218,20 +201,20 @@ def _carried(
     whole: RigidProblem, fine: RigidProblem, pieces: Pieces, at: Placement
 ) -> Placement:
     """A placement of whole segments as one of their pieces."""
-    start = fine.identity()
-    rotation, shift = start.rotation.copy(), start.shift.copy()
+    there = fine.identity()
+    rotation, shift = there.rotation, there.shift
     p, b = fine.pieces, whole.pieces
     rotation[:p] = at.rotation[pieces.segment]
     arm = fine.centers[:p] - whole.centers[pieces.segment]
     shift[:p] = (
         np.einsum('kij,kj->ki', rotation[:p], arm) - arm + at.shift[pieces.segment])
     shift[p:-1] = at.shift[b:-1]
-    return Placement(rotation, shift)
+    return there
 
 
 def proposals(
     problem: RigidProblem, movable: list[int], landmarks: list[int], apart_m: float
-) -> list[Proposal]:
+) -> list[Rival]:
     """Starts for a search of other minima of the problem of whole segments.
 
     `movable` are segments, `landmarks` variables of unknown landmarks; what is closer than
@@ -272,9 +255,9 @@ def private_landmarks(problem: RigidProblem, group: tuple[int, ...]) -> Index:
 
 def _mirrored(
     problem: RigidProblem, group: tuple[int, ...], landmarks: list[int]
-) -> list[Proposal]:
+) -> list[Rival]:
     """The group mirrored with its own landmarks, and with all unknown landmarks."""
-    result: list[Proposal] = []
+    result: list[Rival] = []
     ties, here = problem.placing, problem.identity()
     for marks in (private_landmarks(problem, group).tolist(), landmarks):
         members = np.zeros(problem.variables + 1, dtype=bool)
@@ -289,7 +272,7 @@ def _mirrored(
             ties.arm_second[out], ties.arm_first[back]]))
         placement = _reflected(problem, members, points)
         chosen = _best_landmarks(problem, placement, landmarks)
-        result.append(Proposal(chosen, tuple(np.unique(others).tolist())))
+        result.append(Rival(chosen, tuple(np.unique(others).tolist())))
         if list(marks) == landmarks:
             break
     return result
@@ -303,8 +286,8 @@ def _reflected(
     middle = np.mean(points, axis=0)
     normal = np.linalg.eigh((points - middle).T @ (points - middle))[1][:, 0]
     mirror = np.eye(d) - 2 * np.outer(normal, normal)
-    start = problem.identity()
-    rotation, shift = start.rotation.copy(), start.shift.copy()
+    image = problem.identity()
+    rotation, shift = image.rotation, image.shift
     for variable in np.flatnonzero(members[:-1]).tolist():
         center = problem.centers[variable]
         shift[variable] = (center - middle) @ mirror.T + middle - center
@@ -315,22 +298,18 @@ def _reflected(
                 ties.arm_first[ties.first == variable],
                 ties.arm_second[ties.second == variable]])
             rotation[variable] = nearest_rotation((mirror @ (arm.T @ arm))[None])[0]
-    return Placement(rotation, shift)
+    return image
 
 
 def _best_landmarks(
     problem: RigidProblem, moved: Placement, landmarks: list[int]
 ) -> Placement:
     """Every landmark where it fits the moved segments better: as it was, or as it is moved."""
-    if not landmarks:
-        return moved
     stay = Placement(moved.rotation, moved.shift.copy())
     stay.shift[landmarks] = 0
     before, after = (_cost_by_variable(problem, at) for at in (stay, moved))
-    shift = moved.shift.copy()
-    back = [v for v in landmarks if before[v] < after[v]]
-    shift[back] = 0
-    return Placement(moved.rotation, shift)
+    moved.shift[[v for v in landmarks if before[v] < after[v]]] = 0
+    return moved
 
 
 def _cost_by_variable(problem: RigidProblem, at: Placement) -> Array:
@@ -347,7 +326,7 @@ def _cost_by_variable(problem: RigidProblem, at: Placement) -> Array:
 
 def _registered(
     problem: RigidProblem, variable: int, turn: bool, apart_m: float
-) -> list[Proposal]:
+) -> list[Rival]:
     """Other minima of one variable among the others as they are.
 
     Landmarks that only this variable measures prove nothing; they move along.
@@ -356,35 +335,43 @@ def _registered(
     evidence = evidence_of(problem, variable, own, rejected=True)
     if constraints(evidence) == 0:
         return []
-    d, center = problem.dimension, problem.centers[variable]
-    found = candidates(evidence, turn, (np.eye(d), center), WIDE)
-    here = float(found.cost[0])
-    result: list[Proposal] = []
-    taken: list[Array] = []
-    for rotation, position, cost in zip(
-            found.rotation, found.position, found.cost, strict=True):
-        if not turn and cost - here > _HOPELESS:
+    center = problem.centers[variable]
+    here = np.eye(problem.dimension), center
+    found = candidates(evidence, turn, here, WIDE)
+    result: list[Rival] = []
+    for rotation, position, cost in _different(found, apart_m, [here]):
+        if not turn and cost - float(found.cost[0]) > _HOPELESS:
             break
-        image = np.concatenate([position, position + apart_m * 5 * rotation[:, 0]])
-        same = np.concatenate([center, center + apart_m * 5 * np.eye(d)[0]])
-        if any(np.linalg.norm(image - other) < apart_m for other in [same, *taken]):
-            continue
-        taken.append(image)
         start = problem.identity()
-        turned, shift = start.rotation.copy(), start.shift.copy()
-        turned[variable], shift[variable] = rotation, position - center
+        start.rotation[variable], start.shift[variable] = rotation, position - center
         for mark in own.tolist():
             arm = problem.centers[mark] - center
-            shift[mark] = rotation @ arm + position - problem.centers[mark]
-        result.append(Proposal(Placement(turned, shift)))
+            start.shift[mark] = rotation @ arm + position - problem.centers[mark]
+        result.append(Rival(start))
         if len(result) == (_PER_VARIABLE if turn else 1):
             break
     return result
 
 
+def _different(
+    found: Candidates, apart_m: float, taken: list[tuple[Array, Array]]
+) -> Iterator[tuple[Array, Array, float]]:
+    """Rotations, positions and costs of minima that are apart from those `taken` and each other, as
+    points at their centre and five times as far as that ahead of it tell."""
+    def images(rotation: Array, position: Array) -> Array:
+        return np.concatenate([position, position + 5 * apart_m * rotation[:, 0]])
+
+    seen = [images(*place) for place in taken]
+    for rotation, position, cost in zip(found.rotation, found.position, found.cost, strict=True):
+        image = images(rotation, position)
+        if all(np.linalg.norm(image - other) >= apart_m for other in seen):
+            seen.append(image)
+            yield rotation, position, float(cost)
+
+
 def _rebuilt(
     problem: RigidProblem, movable: list[int], landmarks: list[int]
-) -> list[Proposal]:
+) -> list[Rival]:
     """Everything placed anew, one after the other, best tied first, rejected ranges included.
 
     Where the whole present placement is wrong, no change of a part of it leads to the right one.
@@ -393,25 +380,21 @@ def _rebuilt(
     turning = set(movable)
     branches = [(problem.identity(), [*movable, *landmarks])]
     branched = False
-    finished: list[Proposal] = []
+    finished: list[Rival] = []
     while branches:
         at, rest = branches.pop()
         best = _best_tied(problem, rest)
         if best < 0:
-            finished.append(Proposal(at))
+            finished.append(Rival(at))
             continue
         evidence = evidence_of(problem, best, np.array(rest), rejected=True, at=at)
         found = candidates(evidence, best in turning, None, _REBUILD_WIDTH)
         count = _PER_VARIABLE if best in turning and not branched else 1
         branched = branched or best in turning
-        taken: list[Array] = []
-        for rotation, position in zip(found.rotation, found.position, strict=True):
-            image = np.concatenate([position, 5 * rotation[:, 0]])
-            if len(taken) == count or any(np.linalg.norm(image - t) < 1.0 for t in taken):
-                continue
-            taken.append(image)
+        for rotation, position, _ in itertools.islice(_different(found, 1.0, []), count):
             turned, shift = at.rotation.copy(), at.shift.copy()
-            turned[best] = rotation if best in turning else turned[best]
+            if best in turning:
+                turned[best] = rotation
             shift[best] = position - problem.centers[best]
             branches.append((Placement(turned, shift), [v for v in rest if v != best]))
     return finished

@@ -243,7 +243,7 @@ def _alternatives(
         if not remote and not (rival.gap < 0 and _differences(
                 case, sigma, compared, rival.placement, set(movable))):
             continue
-        words = _words(case, rival.proposal.mirror)
+        words = _words(case, rival.mirror)
         for variable in open_ones:
             kind, rotation, shift = differences[variable]
             by = f'turned by {_degrees(rotation):.0f} degrees' if kind == 'heading' else (

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from faulty_world import graph, solved, world
 
-from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.faults import hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of, selected
@@ -12,7 +11,6 @@ from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import squared_residuals
 from sparser_ros.graph.ends import range_ends
 from sparser_ros.graph.precision import chi_square_kappa
-from sparser_ros.linalg.rotations import angle_to_matrix
 
 CONFIG = IntegrityConfig()
 
@@ -61,20 +59,6 @@ def test_derivatives_agree_with_differences(dimension):
         difference(relative_poses=rel.replaced(
             translation=rel.translation - step * edge * motion)),
         step * tested['odometry_scale', 'B'].columns.toarray()[:, 0], atol=1e-6)
-
-
-def test_odometry_that_turns_by_itself_is_named_with_its_rate():
-    place = world(7)
-    made = graph(place, 7)
-    rel, rate = made.relative_poses, 0.02
-    edge = made.poses.robot[rel.i] == 1
-    turned = rel.rotation @ angle_to_matrix(np.where(edge, rate * 0.5, 0.0))
-    bent = made.replaced(relative_poses=rel.replaced(rotation=turned))
-    found = examine(bent, *solved(bent, place.truth), CONFIG)
-    first = found.findings[0]
-    assert (first.kind, first.subject) == ('odometry_turn', 'B')
-    assert first.value == pytest.approx(np.degrees(rate) * 60, rel=0.2)
-    assert 'B' in found.gate.robots
 
 
 def test_two_faults_at_once_are_told_apart():
