@@ -34,9 +34,6 @@ class AuditConfig:
     period_s: float = option(
         2.0, 'in the running node new data are audited at least this often, wall time; 0 = by '
         'growth only', unit='s', lower=0.0, upper=3600.0, live=True)
-    time_share: float = option(
-        0.5, 'largest share of its time that the auditor process works', lower=0.01, upper=1.0,
-        live=True)
     starts: int = option(
         3, 'most starts from scratch of one audit; two that end at the same cost settle it',
         lower=1, upper=100, live=True)

@@ -90,20 +90,12 @@ class OdometryConfig:
     history_s: float = option(
         120.0, 'raw odometry is kept this long; older stamps are interpolated between keyframes',
         unit='s', lower=1.0, upper=1e5)
-    recorded_messages: int = option(
-        100000,
-        'messages of each robot kept for trajectories at the rate of the odometry, 40 bytes '
-        'each (72 in space); older ones are thinned beyond it; 0 = none', unit='messages', lower=0,
-        upper=100000000)
     max_extrapolation_s: float = option(
         0.25, 'odometry is extended at most this far beyond its ends', unit='s', lower=0.0,
         upper=60.0)
     max_speed_m_per_s: float = option(
-        30.0, 'no robot moves faster: ground robots stay below 10, most drones below 30; .inf = '
-        'no limit', unit='m/s', lower=1e-3)
-    max_acceleration_m_per_s2: float = option(
-        20.0, 'nor speeds up faster, beyond its recent speed (two g); .inf = no limit',
-        unit='m/s^2', lower=1e-3)
+        30.0, 'no robot moves faster: ground robots stay below 10, most drones below 30; nor does '
+        'one speed up by more than 20 m/s^2; .inf = no limit', unit='m/s', lower=1e-3)
     max_turn_rate_rad_per_s: float = option(
         20.0, 'nor turns faster: racing drones reach 20; .inf = no limit', unit='rad/s',
         lower=1e-3)
@@ -190,10 +182,8 @@ class RangesConfig:
         'as blocked (10 is common); 0 = not used', unit='dB', lower=0.0, upper=100.0)
     temporal_window_s: float = option(
         0.0, 'ranges off a second-order polynomial through their neighbours of the same pair '
-        'within this window are dropped (paper, appendix D: 2 s); holds all ranges back by '
-        'half of it; 0 = off', unit='s', lower=0.0, upper=60.0)
-    temporal_mads: float = option(
-        5.0, 'by more than so many median absolute deviations', lower=1.0, upper=1e3)
+        'within this window are dropped (paper, appendix D: 2 s; five median absolute deviations); '
+        'holds all ranges back by half of it; 0 = off', unit='s', lower=0.0, upper=60.0)
     attach: str = option(
         'exact',
         'exact: a range acts on the nearest keyframe through a lever arm that holds the '

@@ -246,7 +246,7 @@ class Frontend:
         return track.stamps[-1], rotation[0], translation[0]
 
     def recorded_odometry(self) -> dict[str, RecordedOdometry]:
-        """Recorded odometry of every robot (`odometry.recorded_messages`)."""
+        """Recorded odometry of every robot."""
         return dict(zip(
             self.config.robots, (track.recorded for track in self._tracks), strict=True))
 

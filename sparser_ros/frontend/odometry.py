@@ -45,6 +45,8 @@ REMEMBERED_PERIODS, GAP_PERIODS = 21, 10
 PAUSE_PERIODS = 3
 """A reading so many usual periods after the last one waits for the next: believed at once, a stamp
 ahead would make as many right ones look old, which is what a clock set back looks like."""
+MOST_ACCELERATION = 20.0
+"""m/s^2, beyond the recent speed: two g."""
 TOP_SPEED_FACTOR, LEAST_TOP_SPEED = 3.0, 1.0
 """Times its top speed, or so many m/s where it has stood still: how fast a robot is in a gap."""
 ORIGIN_M, ORIGIN_RAD, AWAY_M = 0.05, 0.05, 2.0
@@ -135,7 +137,7 @@ class StepRule:
         length = o.max_speed_m_per_s * seconds
         speed = self._rate(1)
         if speed is not None and length < math.inf:
-            length = min(length, speed * seconds + o.max_acceleration_m_per_s2 * seconds**2)
+            length = min(length, speed * seconds + MOST_ACCELERATION * seconds**2)
             if self.gap(step) is not None:
                 top = TOP_SPEED_FACTOR * max(self._top_speed, LEAST_TOP_SPEED)
                 length = min(length, top * seconds)

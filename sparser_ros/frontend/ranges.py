@@ -72,8 +72,7 @@ class Ranges(BeaconIntake[PendingRange]):
         self._interval_ns = nanoseconds(options.min_interval_s)
         self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()
         self._temporal: TemporalFilter[PendingRange] | None = TemporalFilter(
-            options.temporal_window_s, options.temporal_mads) \
-            if options.temporal_window_s > 0 else None
+            options.temporal_window_s) if options.temporal_window_s > 0 else None
         self._learned: dict[str, Radio] = {}
         """Radios as their own messages place them, for ranges that others measure to them."""
 

@@ -79,7 +79,7 @@ class RecordedOdometry:
 
 
 class OdometryRecord:
-    """Messages of one robot as they were believed, at most `limit` of them; 0 = none is kept.
+    """Messages of one robot as they were believed, at most `limit` of them.
 
     Of a full one every second message goes where messages are closest for their age: gaps grow
     in proportion to the age, as those between thinned keyframes do, and the newest have the full
@@ -99,8 +99,6 @@ class OdometryRecord:
 
     def append(self, stamp_ns: int, pose: Pose, segment: int) -> None:
         """Keep a message newer than all others."""
-        if not self._limit:
-            return
         self._numbers.extend((stamp_ns, segment))
         self._poses.append(pose)
         if len(self._numbers) > 2 * self._limit:

@@ -18,6 +18,8 @@ MEMORY = 200
 """Residuals of a pair whose median counts: the standard deviation of a median of so many is 9 %."""
 ROUNDS = 6
 """Reweightings of the fit."""
+MADS = 5.0
+"""Median absolute deviations off which a range is dropped."""
 LEAST_MAD_M = 0.005
 """One tick of a UWB radio: ranges that repeat exactly have a median of zero."""
 
@@ -56,9 +58,8 @@ class TemporalFilter(Generic[R]):
     newest residuals of the pair; the paper takes all of a recording. Ranges wait for half a window.
     """
 
-    def __init__(self, window_s: float, mads: float) -> None:
+    def __init__(self, window_s: float) -> None:
         self._half_ns = nanoseconds(window_s / 2)
-        self._mads = mads
         self._streams: dict[tuple[str, str], _Stream[R]] = {}
 
     def sort(
@@ -107,7 +108,7 @@ class TemporalFilter(Generic[R]):
         residual = abs(pending.distance_m - _least_absolute(powers, distance))
         stream.residuals.append(residual)
         mad = max(float(np.median(stream.residuals)), LEAST_MAD_M)
-        return residual <= self._mads * mad
+        return residual <= MADS * mad
 
 
 def _least_absolute(powers: Array, values: Array) -> float:

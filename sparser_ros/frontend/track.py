@@ -21,6 +21,9 @@ from .record import OdometryRecord, PoseColumn, RecordedOdometry
 
 LONGEST_GAP_NS = nanoseconds(2.0)
 """No interpolation between odometry messages further apart."""
+RECORDED = 100_000
+"""Messages of a robot kept for trajectories at the rate of the odometry, 40 bytes each, 72 in
+space."""
 _LEFT = 0.75
 """Share of the limit that a thinning leaves: the whole graph is handed over anew each time, so it
 should be rare, and a finer step than every second keyframe everywhere keeps the density smooth."""
@@ -104,7 +107,7 @@ class Track:
         """Numbers of the keyframes at which a segment begins, the first one included."""
         self._breaks: list[int] = []
         """Their stamps."""
-        self._record = OdometryRecord(len(space.identity), options.recorded_messages)
+        self._record = OdometryRecord(len(space.identity), RECORDED)
         self.travelled_m = 0.0
         """Way since the start."""
         self._begin_edge(None)

@@ -28,7 +28,7 @@ def stream(seed, false=0.1, rate_hz=50.0, seconds=20.0, step_m=(0.5, 5.0)):
 
 
 def sorted_in_parts(ranges, parts=40, window_s=2.0):
-    made = TemporalFilter(window_s, 5.0)
+    made = TemporalFilter(window_s)
     passed, dropped, delay = [], [], 0
     for part in np.array_split(np.arange(len(ranges)), parts):
         now = ranges[part[-1]].stamp_ns

@@ -37,6 +37,8 @@ _REST_WITHOUT_REASON = 9.0
 tenth of the auditor's time finds maps that nothing else speaks for."""
 _REST_OF_CALIBRATION = 9.0
 """Rest after a solve of the calibration of radios, over its duration: a tenth of the time."""
+SHARE = 0.5
+"""Of its time that the auditor works at most."""
 _AT_REST_S = 10.0
 """Without new data, after which the node is at rest; odometry of a robot that stands still brings
 some every 5 s (`keyframes.time_s`)."""
@@ -241,7 +243,7 @@ class AuditorLoop(_Loop):
         self._apply_calibration()
         now = time.monotonic()
         self._calibrate_from_s = now + _REST_OF_CALIBRATION * (now - begin)
-        self._rest.also_worked(begin, now, self._config.backend.audit.time_share)
+        self._rest.also_worked(begin, now)
         return True
 
     def _apply_calibration(self) -> None:
@@ -266,8 +268,7 @@ class AuditorLoop(_Loop):
             self._endpoint.send(wire.message(
                 wire.BOUND, answer=Answer(self._generation, -1), bound=bound))
         if worked:
-            self._rest.also_worked(
-                begin, time.monotonic(), self._config.backend.audit.time_share)
+            self._rest.also_worked(begin, time.monotonic())
         return worked
 
     def _wanted(self) -> str:
@@ -309,7 +310,7 @@ class AuditorLoop(_Loop):
             self._endpoint.send_failure(answer, error)
         self._ended_s = time.monotonic()
         scratch = self.estimator.scratch_s
-        self._rest.worked(begin, self._ended_s, scratch, self._config.backend.audit.time_share)
+        self._rest.worked(begin, self._ended_s, scratch)
         if scratch > 0:
             self._scratch_anyway_s = self._ended_s + scratch * _REST_WITHOUT_REASON
         if request >= 0:
@@ -385,14 +386,14 @@ class AuditRest:
     def __init__(self, now_s: float) -> None:
         self.audit_from_s = self.scratch_from_s = now_s
 
-    def worked(self, begin_s: float, end_s: float, scratch_s: float, share: float) -> None:
+    def worked(self, begin_s: float, end_s: float, scratch_s: float, share: float = SHARE) -> None:
         """An audit took this long, `scratch_s` of it for a start from scratch."""
         indebted = scratch_s > 0 or self.scratch_from_s > begin_s
         self.also_worked(begin_s, end_s, share)
         own = share / 2 if indebted else share
         self.audit_from_s = end_s + (end_s - begin_s - scratch_s) * (1 - own) / own
 
-    def also_worked(self, begin_s: float, end_s: float, share: float) -> None:
+    def also_worked(self, begin_s: float, end_s: float, share: float = SHARE) -> None:
         """Something else, after which an audit need not wait, took this long."""
         self.scratch_from_s = max(self.scratch_from_s, begin_s) + (end_s - begin_s) / share
 
