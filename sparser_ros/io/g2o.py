@@ -37,15 +37,18 @@ from ..graph.graph import counted
 from . import atomic
 from .chain import steps, turned
 from .graph_text import (
+    Block,
     GraphReader,
     GraphWriter,
+    Lines,
+    as_blocks,
     dimension_of,
     number_texts,
     pose_texts,
+    read_records,
     record_lines,
     vertex_values,
 )
-from .line_records import Block, Lines, as_blocks, read_records
 
 _I2 = '[I11 I12 I22]'
 _I3 = '[I11 I12 I13 I22 I23 I33]'

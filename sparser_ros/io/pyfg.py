@@ -40,15 +40,18 @@ from ..graph import (
 from . import atomic
 from .chain import steps, turned
 from .graph_text import (
+    LARGEST,
+    Block,
     GraphReader,
     GraphWriter,
+    as_blocks,
     dimension_of,
     number_texts,
     pose_texts,
+    read_records,
     record_lines,
     vertex_values,
 )
-from .line_records import LARGEST, Block, as_blocks, read_records
 from .stamp_text import format_stamps, parse_stamp
 
 POSE = {2: 'VERTEX_SE2', 3: 'VERTEX_SE3:QUAT'}

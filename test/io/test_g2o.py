@@ -12,7 +12,7 @@ from sparser_ros.graph import cost, empty, estimate_of, with_estimate
 from sparser_ros.graph.measurements import Ranges
 from sparser_ros.io import chain, g2o, graph_file, tum
 from sparser_ros.io.graph_bag import pose_stamps
-from sparser_ros.io.line_records import read_lines
+from sparser_ros.io.graph_text import read_lines
 from sparser_ros.linalg.rotations import quat_to_matrix
 
 PLANE = """\
