@@ -10,9 +10,8 @@ import numpy as np
 
 from ..config import FormatError
 from .bag import BagReader
+from .messages import IMU, ODOMETRY
 
-ODOMETRY = 'nav_msgs/msg/Odometry'
-IMU = 'sensor_msgs/msg/Imu'
 MOST_DECODED = 4000
 """Messages of a topic that are decoded, spread over the bag: names, sizes and tracks show in
 fewer."""

@@ -26,11 +26,6 @@ def test_the_last_fifth_of_the_data_is_the_full_size():
     assert found['p95_full_size'] > 5
 
 
-@pytest.mark.parametrize('published', [[], [(1.0, 0.5)], [(1.0, 0.5), (2.0, 0.5)]])
-def test_no_new_data_no_latency(published):
-    assert set(latencies(published, 1.0).values()) == {None}
-
-
 def test_processor_time_of_a_group_of_processes(tmp_path):
     program = ('import subprocess, sys, time\n'
                'inner = "import time\\nwhile time.process_time() < 0.5: pass\\ntime.sleep(60)"\n'

@@ -10,7 +10,6 @@ from frontend_world import Robot, config, drive, graph_of, ns
 
 from sparser_ros.config import ConfigError, SparserConfig
 from sparser_ros.frontend import Frontend, Inputs, Refused
-from sparser_ros.frontend.decode import Datum, earth_fixed
 
 RECEIVED = 5_000_000_000
 
@@ -272,14 +271,6 @@ def test_satellite_fixes_far_from_the_datum_are_refused_and_told_with_their_topi
     assert told.subject == '/A/gps' and told.value == 4
     assert told.text.startswith('4 of the messages on /A/gps dropped')
     assert (frontend.newest_stamp_ns, told) in frontend.events
-
-
-def test_earth_fixed_coordinates():
-    assert earth_fixed(0.0, 0.0, 0.0) == pytest.approx([6378137.0, 0, 0])
-    assert earth_fixed(90.0, 0.0, 0.0) == pytest.approx([0, 0, 6356752.3142], abs=1e-3)
-    datum = Datum([40.0, -3.0, 650.0])
-    assert datum.to_map(40.0, -3.0, 651.0) == pytest.approx([0, 0, 1.0], abs=1e-8)
-    assert datum.to_map(40.0, -2.9999, math.nan)[0] == pytest.approx(8.54, abs=0.01)
 
 
 def test_the_initial_pose_of_rviz_is_a_fix_of_one_robot():

@@ -6,7 +6,7 @@ from frontend_world import Robot, config, graph_of
 
 from sparser_ros.frontend import Frontend
 from sparser_ros.frontend.motion import geometry
-from sparser_ros.frontend.noise import fault, noise_model
+from sparser_ros.frontend.noise import noise_model
 from sparser_ros.linalg.rotations import matrix_to_rotvec, rotvec_to_matrix
 
 DIMENSIONS = [2, 3]
@@ -122,20 +122,6 @@ def test_the_difference_of_accumulated_covariances_is_the_increment(dimension):
     after = carry @ before @ carry.T + frame @ increment @ frame.T
     found = noise.difference(start, end, noise.of(before), noise.of(after))
     assert np.asarray(found) == pytest.approx(np.asarray(noise.of(increment)), abs=1e-12)
-
-
-@pytest.mark.parametrize('dimension', DIMENSIONS)
-def test_faults_of_covariances(dimension):
-    good = np.diag([1.0] * 6)
-    assert fault(good, dimension) == ''
-    tilted = good.copy()
-    tilted[0, 1] = tilted[1, 0] = 0.5
-    assert fault(tilted, dimension) == ''
-    tilted[0, 1] = tilted[1, 0] = 1.5
-    assert fault(tilted, dimension) == 'not_positive'
-    assert fault(np.zeros((6, 6)), dimension) == 'zero'
-    tilted[0, 1] = np.inf
-    assert fault(tilted, dimension) == 'not_finite'
 
 
 @pytest.mark.parametrize('dimension', DIMENSIONS)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from frontend_world import Robot, config, drive, graph_of, ns, range_sample
+from frontend_world import Robot, config, drive, graph_of, range_sample
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -37,15 +37,6 @@ def test_a_direction_that_comes_after_its_other_left_is_not_counted_again():
     assert frontend.add(range_sample('B', 'A', 0.505, 3.2))
     assert frontend.take(flush=True) is None
     assert frontend.counters.ranges.merged == 1
-
-
-def test_two_exchanges_within_the_window_merge_pairwise():
-    frontend = prepared()
-    for k in range(4):
-        frontend.add(range_sample('A', 'B', 0.500 + 0.01 * k, 3.0))
-        frontend.add(range_sample('B', 'A', 0.501 + 0.01 * k, 3.0))
-    assert len(graph_of(frontend).ranges) == 4
-    assert frontend.counters.ranges.merged == 4
 
 
 def test_duplicates():
@@ -193,33 +184,6 @@ def test_increments_are_deterministic_and_append_only():
         # Nothing may refer to what only a later increment introduces.
         assert increment.relative_poses.j.max() < total
         assert increment.ranges.source.max(initial=-1) < total
-
-
-def test_memory_is_bounded_while_standing_still():
-    frontend = Frontend(config(odometry={'history_s': 5.0}, keyframes={'time_s': 60.0}))
-    still = Robot('A', 2, 1)
-    still.velocity, still.rate = np.zeros(3), 0.0
-    for step in range(12000):
-        frontend.add(still.odometry(step * 0.02))
-        if step % 50 == 0:
-            frontend.add(range_sample('A', 'L1', step * 0.02, 3.0))
-            frontend.take()
-    track = frontend._tracks[0]
-    assert len(track.stamps) < 1000
-    assert len(track.keyframe_stamps) == 4
-    assert sum(len(h.waiting) for h in frontend._ranges._pairs.values()) < 10
-
-
-def test_latest_odometry():
-    frontend = prepared()
-    stamp_ns, rotation, translation = frontend.latest_odometry('A')
-    assert stamp_ns == ns(2.0)
-    first, origin = A.start
-    turn, move = A.pose(2.0)
-    assert rotation == pytest.approx((first.T @ turn)[:2, :2])
-    assert translation == pytest.approx((first.T @ (move - origin))[:2])
-    assert frontend.latest_odometry('nobody') is None
-    assert Frontend(config()).latest_odometry('A') is None
 
 
 def test_the_antenna_frame_of_a_message_chooses_the_lever_arm():

@@ -9,45 +9,9 @@ from sparser_ros.config import SparserConfig
 from sparser_ros.frontend import Frontend, Inputs
 from sparser_ros.graph import Graph, empty_graph, extended
 from sparser_ros.io import bag, graph_bag, pyfg
-from sparser_ros.linalg.rotations import matrix_to_rotvec, rotvec_to_matrix
+from sparser_ros.linalg.rotations import matrix_to_rotvec
 
-SECOND = 1_000_000_000
 CONFIG = Path(__file__).parents[2] / 'config'
-
-
-def generated(dimension: int, seed: int) -> Graph:
-    """Two robots, two beacons, ranges of both kinds, closures and a known beacon."""
-    rng = np.random.default_rng(seed)
-    d, n, per = dimension, 60, 30
-    graph = empty_graph(d, ('A', 'B'))
-
-    def turns(count, scale):
-        vector = rng.normal(size=(count, 3)) * scale
-        if d == 2:
-            vector[:, :2] = 0
-        return rotvec_to_matrix(vector)[:, :d, :d]
-
-    robot = np.repeat([0, 1], per)
-    index = np.tile(np.arange(per), 2)
-    stamp = 1_700_000_000 * SECOND + np.sort(
-        rng.choice(10**6, (2, per), replace=False), axis=1).ravel() * 40_000
-    poses = type(graph.poses)(robot, index, stamp, turns(n, 1.0), rng.normal(size=(n, d)))
-    first = np.flatnonzero(np.diff(robot, append=9) == 0)
-    closures = [(3, 40), (10, 25), (50, 5)]
-    i = np.array([*first, *(c[0] for c in closures)])
-    j = np.array([*(first + 1), *(c[1] for c in closures)])
-    k = len(i)
-    relative = type(graph.relative_poses)(
-        i, j, turns(k, 0.3), rng.normal(size=(k, d)), rng.uniform(10, 1e4, k),
-        rng.uniform(10, 1e4, k), np.arange(k) < len(first), stamp[j])
-    ends = np.array([*((a, ~0) for a in range(0, n, 4)), *((a, ~1) for a in range(1, n, 4))])
-    ranges = type(graph.ranges)(
-        ends[:, 0], ends[:, 1], np.zeros((len(ends), d)), np.zeros((len(ends), d)),
-        rng.uniform(1, 80, len(ends)), rng.uniform(0.05, 50, len(ends)),
-        np.zeros(len(ends), dtype=np.int64))
-    marks = type(graph.landmarks)(('L1', 'L2'), rng.normal(size=(2, d)), np.array([True, False]))
-    return graph.replaced(
-        poses=poses, relative_poses=relative, ranges=ranges, landmarks=marks).validate()
 
 
 def replayed(graph: Graph, path: Path, config: SparserConfig) -> tuple[Graph, Frontend]:
@@ -100,21 +64,6 @@ def assert_same(graph: Graph, other: Graph) -> None:
     for name, table in one.items():
         assert two[name].shape == table.shape
         assert np.allclose(two[name], table, rtol=1e-9, atol=1e-9), name
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
-@pytest.mark.parametrize('seed', [0, 1])
-def test_a_generated_graph_comes_back(tmp_path, dimension, seed):
-    graph = generated(dimension, seed)
-    config = SparserConfig.from_mapping(graph_bag.node_config(graph))
-    result, frontend = replayed(graph, tmp_path / 'bag', config)
-    assert_same(graph, result)
-    assert result.landmarks.fixed.sum() == 1
-    for kind, count in (('odometry', 60), ('ranges', 30), ('closures', 3)):
-        assert frontend.counters.as_dict()[kind]['accepted'] == count
-    assert frontend.findings == ()
-    (hint,) = frontend.warnings
-    assert 'is the only one with a known position' in hint
 
 
 def test_outfinite_comes_back(tmp_path, data_dir):

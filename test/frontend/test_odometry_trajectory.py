@@ -4,11 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from evo.tools import file_interface
 from frontend_world import Robot, config, graph_of, ns, truth
 
 from sparser_ros.frontend import Frontend, Inputs
-from sparser_ros.frontend.record import OdometryRecord, RecordedOdometry, at_odometry_rate, write
+from sparser_ros.frontend.record import OdometryRecord, RecordedOdometry, at_odometry_rate
 from sparser_ros.frontend.state import pack, unpack
 from sparser_ros.graph import Estimate
 from sparser_ros.graph.thinning import thin
@@ -103,13 +102,3 @@ def test_a_checkpoint_leaves_the_record_out_and_another_begins(tmp_path):
     way = other.recorded_odometry()['A']
     assert way.stamps_ns.tolist() == [ns(step / 10) for step in range(600, 700)]
     assert len(way.keyframe_stamps_ns) == 70
-
-
-def test_written_files_hold_every_message(tmp_path):
-    frontend, graph, robot = driven(3)
-    paths = write(tmp_path, graph, truth(graph, [robot]), frontend.recorded_odometry())
-    assert [path.relative_to(tmp_path).as_posix() for path in paths] == ['odometry_rate/A.tum']
-    way = file_interface.read_tum_trajectory_file(paths[0])
-    assert way.num_poses == 600
-    rotation = way.poses_se3[-1][:3, :3]
-    np.testing.assert_allclose(rotation, robot.pose(59.9)[0], atol=1e-8)

@@ -7,7 +7,7 @@ from graphs import random_graph
 from sparser_ros.config import GraphError
 from sparser_ros.graph import cost, empty, estimate_of
 from sparser_ros.graph.measurements import Ranges, Sightings
-from sparser_ros.io import graph_bag, pyfg
+from sparser_ros.io import graph_bag
 from sparser_ros.io.bag import BagReader
 from sparser_ros.io.graph_bag import node_config, pose_stamps, range_stamps
 from sparser_ros.linalg.rotations import matrix_to_angle, quat_to_matrix
@@ -108,15 +108,6 @@ def test_stamps_where_a_file_has_none():
     assert np.all(np.diff(backwards[:5]) > 0)
 
 
-def test_a_repeated_stamp_moves_on():
-    graph = random_graph(10, length=50)
-    stamp = graph.poses.stamp_ns.copy()
-    stamp[7] = stamp[6]
-    moved = pose_stamps(graph.replaced(poses=graph.poses.replaced(stamp_ns=stamp)))
-    assert np.flatnonzero(moved != stamp).tolist() == [7]
-    assert moved[6] < moved[7] < moved[8]
-
-
 def test_ranges_of_one_pair_keep_their_distance():
     graph = random_graph(11, length=20, levers=False, ranges=0)
     rows = np.array([3, 3, 3, 9])
@@ -130,24 +121,6 @@ def test_ranges_of_one_pair_keep_their_distance():
     assert np.min(np.diff(np.sort(times.stamp_ns))) >= 20_000_000
     for row, stamp in zip(rows, times.stamp_ns, strict=True):
         assert nearest(graph.poses.stamp_ns[:20], stamp) == row
-
-
-def test_outfinite(data_dir, tmp_path):
-    """Every range of the real set finds both its poses again, the 581 between robots too."""
-    graph = pyfg.read(data_dir / 'pyfg' / 'outfinite.pyfg')
-    report = graph_bag.write(tmp_path / 'bag', graph)
-    assert (report.odometry, report.ranges) == (13511, 7617)
-    assert report.ranges_ambiguous == report.ranges_merged == []
-    times = range_stamps(graph, pose_stamps(graph))
-    for end in (graph.ranges.source, graph.ranges.target):
-        for robot in range(3):
-            rows = np.flatnonzero(graph.poses.robot == robot)
-            stamps = graph.poses.stamp_ns[rows]
-            mine = (end >= 0) & (graph.poses.robot[np.maximum(end, 0)] == robot)
-            wanted = times.stamp_ns[mine]
-            after = np.clip(np.searchsorted(stamps, wanted), 1, len(stamps) - 1)
-            back = wanted - stamps[after - 1] < stamps[after] - wanted
-            np.testing.assert_array_equal(rows[np.where(back, after - 1, after)], end[mine])
 
 
 def test_composed_odometry_keeps_headings(tmp_path):

@@ -188,11 +188,6 @@ def test_a_player_that_fails_ends_the_launch(started, prefix, tmp_path, fails):
     assert (programs / 'sparser_node.ended').exists() is not fails
 
 
-def test_tf_moves_into_the_namespace_on_request(started):
-    _, programs = started(namespace='fleet', namespaced_tf='true')
-    assert {'/tf:=tf', '/tf_static:=tf_static'} <= set(programs['sparser_node'])
-
-
 def test_what_rviz_shows_follows_the_node_into_its_namespace(started):
     _, programs = started(rviz='true', namespace='fleet')
     rviz = programs['rviz2']
@@ -208,13 +203,6 @@ def test_replay_modes(started, tmp_path, mode, expected):
     assert code == 0
     assert set(programs) == expected
     assert programs['sparser'][:2] == [{'online': 'play', 'offline': 'replay'}[mode], str(tmp_path)]
-
-
-def test_replay_does_without_rviz(started, prefix, tmp_path):
-    (prefix / 'share' / 'ament_index' / 'resource_index' / 'packages' / 'rviz2').unlink()
-    code, programs = started('replay.launch.py', bag=str(tmp_path))
-    assert code == 0
-    assert set(programs) == {'sparser_node', 'sparser'}
 
 
 @pytest.mark.parametrize(('given', 'reason'), [

@@ -15,7 +15,6 @@ import rclpy
 from rclpy.context import Context
 
 from sparser_ros.demo.processes import Child, free_domain, isolated_environment, taken
-from sparser_ros.node.main import spin
 
 PATIENCE_S = 300
 """For the start of a process on a machine where six others are busy."""
@@ -101,34 +100,6 @@ def test_a_bad_map_ends_the_start_with_one_line(tmp_path, text, reason):
         assert ended(process) == 2, process.tail()
         lines = process.tail(100).splitlines()
     assert len(lines) == 1 and '[FATAL]' in lines[0] and reason in lines[0], lines
-
-
-def test_a_context_that_ends_while_the_executor_prepares_to_wait_is_no_error():
-    """A wait set without a context cannot be made: seen when a signal comes at that moment."""
-    import rclpy
-    from rclpy.context import Context
-    from rclpy.executors import SingleThreadedExecutor
-
-    class Interrupted(SingleThreadedExecutor):
-        def spin(self):
-            if self.context.ok():
-                self.context.try_shutdown()
-                next(self._wait_for_ready_callbacks())
-
-    class Broken(SingleThreadedExecutor):
-        def spin(self):
-            if not caught:
-                raise RuntimeError('once')
-            self.context.try_shutdown()
-
-    caught = []
-    for kind in (Interrupted, Broken):
-        context = Context()
-        rclpy.init(context=context)
-        spin(kind(context=context), caught.append)
-        if kind is Interrupted:
-            assert not caught
-    assert [str(error) for error in caught] == ['once']
 
 
 def test_a_domain_of_its_own_is_one_that_nobody_is_in():

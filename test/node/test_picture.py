@@ -109,14 +109,6 @@ def test_a_pose_is_stated_where_its_covariance_is_finite(scene, state, variance)
             stated[robot].translation, TRUE_MAP_ODOM[robot].translation, atol=1e-12)
 
 
-def test_a_robot_without_keyframes_has_no_stated_pose(scene):
-    graph, solution = scene
-    new = dataclasses.replace(
-        relocated(solution, A=Location.LOCATED, C=Location.UNLOCATED), covariances=Covariances(
-            ('A', 'C'), np.tile(np.eye(3), (2, 1, 1)), np.zeros((2, 2, 2)), NETWORK, 1.0))
-    assert newest_rows(new, graph, Fix.FLOAT) == {'A': 6}
-
-
 def test_corrections_measure_the_jump(scene):
     graph, solution = scene
     before = map_to_odom(solution, graph)
@@ -293,15 +285,6 @@ def test_what_is_not_known_is_infinite():
     assert np.all(np.isinf(np.diag(message_covariance(None, 'A', np.zeros(3)))))
 
 
-def test_sigmas_are_those_of_the_worst_direction():
-    turn = angle_to_matrix(np.array(0.7))
-    poses = np.zeros((1, 3, 3))
-    poses[0, :2, :2] = turn @ np.diag([4.0, 0.01]) @ turn.T
-    poses[0, 2, 2] = 0.09
-    known = Covariances(('A',), poses, np.zeros((0, 2, 2)), '', 1.0)
-    assert sigmas(known, 'A') == (pytest.approx(2.0), pytest.approx(0.3))
-
-
 @pytest.mark.parametrize('d', [2, 3])
 def test_an_ellipsoid_holds_95_percent_of_the_samples(d):
     random = np.random.default_rng(2)
@@ -316,23 +299,3 @@ def test_an_ellipsoid_holds_95_percent_of_the_samples(d):
     samples = random.multivariate_normal(np.zeros(d), covariance, 20_000) @ axes
     inside = np.sum((2 * samples / diameters[:d])**2, axis=1) < 1
     assert np.mean(inside) == pytest.approx(0.95, abs=0.01)
-
-
-def test_there_is_no_ellipsoid_of_what_is_exact_or_unknown():
-    assert ellipsoid(np.zeros((2, 2))) is None
-    assert ellipsoid(np.diag([np.inf, np.inf])) is None
-
-
-@pytest.mark.parametrize('d', [2, 3])
-def test_lifting_commutes_with_composition(d):
-    rng = np.random.default_rng(d)
-    turn = angle_to_matrix if d == 2 else rotvec_to_matrix
-    size = () if d == 2 else (3,)
-    a, b = (lifted(turn(rng.normal(size=size)), rng.normal(size=d)) for _ in range(2))
-    point = np.concatenate([rng.normal(size=d), np.zeros(3 - d)])
-    both = (a @ b).rotation @ point + (a @ b).translation
-    np.testing.assert_allclose(
-        both, a.rotation @ (b.rotation @ point + b.translation) + a.translation)
-    back = a @ a.inverse()
-    np.testing.assert_allclose(back.rotation, np.eye(3), atol=1e-12)
-    np.testing.assert_allclose(back.translation, 0, atol=1e-12)

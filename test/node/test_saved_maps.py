@@ -1,7 +1,6 @@
 """A map that was saved is the map of the next start."""
 
 import os
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -53,16 +52,6 @@ def test_a_second_drive_is_located_in_the_map_of_the_first(tmp_path):
     errors = [np.linalg.norm(second[key] - first[key]) for key in common]
     assert len(common) > 50
     assert np.mean(errors) < 0.2, 'same data, same map: what differs is how much of them'
-
-
-def test_thousands_of_beacons_are_read_in_seconds(tmp_path):
-    """Each of them was compared with all others once, and every check of one evaluated types."""
-    beacon_file.write(tmp_path, [
-        SavedBeacon(f'L{k}', (k, 0.0), 0.01 * np.eye(2)) for k in range(6000)])
-    begin = time.process_time()
-    config = with_beacons(SparserConfig.from_mapping({'robots': ['A']}), tmp_path)
-    assert len(config.radio_specs()) == 6000
-    assert time.process_time() - begin < 5.0
 
 
 def test_a_second_map_is_none_of_other_radios():

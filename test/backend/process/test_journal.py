@@ -57,28 +57,6 @@ def test_a_session_that_ends_in_a_restart_keeps_its_last_messages(tmp_path, reco
     assert before == messages[:20] and not after
 
 
-def test_a_damaged_byte_costs_no_more_than_its_record_and_it_is_told_what(tmp_path, recording):
-    parameters, messages = recording
-    Run(parameters, tmp_path).play(messages[:200]).close()
-    path, = tmp_path.glob('*.journal')
-    data = path.read_bytes()
-    records = list(scan(data))
-    assert sum(one.count for one in records) == 200
-    for place in range(0, len(data), 97):
-        damaged = bytearray(data)
-        damaged[place] ^= 0x10
-        path.write_bytes(bytes(damaged))
-        hit = next(k for k, one in enumerate(records) if place < one.end)
-        assert [one.body for one in scan(bytes(damaged)) if one.body] == [
-            one.body for k, one in enumerate(records) if k != hit], place
-        session = kept(tmp_path)
-        lost = 200 - len(messages_in(session.records))
-        assert lost == records[hit].count and bool(session.losses) == bool(lost)
-        if lost and 'bytes' not in session.losses[0]:
-            assert f'{lost} messages that came ' in session.losses[0]
-            assert 'before 20' in session.losses[0] or 'between 20' in session.losses[0]
-
-
 @pytest.mark.parametrize('cut', [1, 30, 60, 500])
 def test_a_torn_tail_is_skipped_and_never_cut_off(tmp_path, recording, cut):
     parameters, messages = recording
@@ -242,19 +220,6 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path, recording):
     run = Run(recording[0], tmp_path / 'file' / 'journal')
     assert 'a crash would lose data' in run.recording.findings[0].text
     assert (tmp_path / 'file').read_text() == 'in the way'
-
-
-def test_a_second_is_enough_for_a_thousand_records(tmp_path, recording):
-    """What the executor pays: nothing waits for the disk."""
-    run = Run(recording[0], tmp_path)
-    route = run.inputs.match('/A/odom', 'nav_msgs/msg/Odometry')
-    begin = time.thread_time()
-    for _ in range(1000):
-        for _ in range(6):
-            run.recording.message(route, bytes(720), 1)
-        run.recording.take(False)
-    assert time.thread_time() - begin < 1.0
-    run.close()
 
 
 def test_a_map_in_the_way_is_not_overwritten(tmp_path):

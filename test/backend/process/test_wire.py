@@ -18,7 +18,6 @@ from sparser_ros.backend.process.wire import (
 from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import GraphError, SparserError
-from sparser_ros.graph import empty_graph, extended
 
 
 def same(a, b):
@@ -36,16 +35,6 @@ def same(a, b):
 @pytest.fixture
 def increments():
     return World(['curved', 'still'], [[0, 0], [4, 1]], beacons=[[2, 5]], steps=12).increments(4)
-
-
-def test_the_store_is_the_sum_of_its_increments(increments):
-    store, graph = GraphStore(2), empty_graph(2)
-    for one in increments:
-        assert store.add(one)
-        graph = extended(graph, one)
-    assert same(store.graph, graph)
-    assert store.graph is store.graph
-    assert store.newest_stamp_ns == increments[-1].newest_stamp_ns
 
 
 def test_a_repeated_increment_is_ignored_and_a_missing_one_refused(increments):
