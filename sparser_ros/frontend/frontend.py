@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..array_types import Array, Mask
-from ..config import SparserConfig
+from ..config import SparserConfig, SparserError
 from ..graph import Increment
 from ..graph.finding import Finding
 from .assembly import Assembly
@@ -130,7 +130,8 @@ class Frontend:
     @staticmethod
     def _unreadable(route: Route, error: Exception) -> Sample:
         _log.debug('%s: unreadable: %r', route.topic, error)
-        return Refused(route.kind, 'unreadable')
+        return Refused(
+            route.kind, 'unreadable', str(error) if isinstance(error, SparserError) else '')
 
     def _fed(self, sample: Sample, topic: str) -> bool:
         counters = self.counters.kind(sample.kind)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
 from ...frontend.inputs import topic_findings
 from ...frontend.record import RecordedOdometry
-from ...frontend.samples import Refused
 from ...graph import Graph, Increment, range_residuals
 from ...graph.finding import Finding
 from ...graph.parts import extract
@@ -52,8 +52,6 @@ class Replay:
     unused_topics: tuple[str, ...] = ()
     bag_faults: tuple[str, ...] = ()
     """What of the bag cannot be read, in words."""
-    unreadable: dict[str, list[str]] = field(default_factory=dict)
-    """Errors of single messages by topic."""
     topics: dict[str, str] = field(default_factory=dict)
     """Topics of the bag that have messages, with their types."""
     increments: list[Increment] = field(default_factory=list)
@@ -144,7 +142,6 @@ def run(
     period_ns = int(config.backend.replay_solve_period_s * 1e9)
     due_ns = bag.start_ns + period_ns
     span = max(bag.end_ns - bag.start_ns, 1)
-    readable: set[str] = set()
     for message in bag.messages(wanted):
         if message.bag_time_ns >= due_ns:
             state.solve((due_ns - bag.start_ns) * 1e-9)
@@ -153,21 +150,13 @@ def run(
                 progress((message.bag_time_ns - bag.start_ns) / span, state.solution)
         state.messages += 1
         route = routes[message.topic]
-        try:
-            msg = message.msg
-        except FormatError as error:
-            state.unreadable.setdefault(message.topic, []).append(str(error))
-            if route is not None:
-                state.frontend.add(Refused(route.kind, 'unreadable'))
-            continue
-        readable.add(message.topic)
         if route is not None:
-            state.frontend.feed(route, msg, message.bag_time_ns)
+            state.frontend.feed_bytes(
+                route, bytes(message.raw), message.bag_time_ns, lambda *_: message.msg)  # noqa: B023
         if message.topic in truth:
-            state.tracks[truth[message.topic]].add(msg, message.bag_time_ns)
-    for topic in state.unreadable.keys() - readable:
-        raise FormatError(path, None, (
-            f'no message of {topic} can be read; the first: {state.unreadable[topic][0]}'))
+            # What cannot be read is not compared, which is told.
+            with suppress(FormatError):
+                state.tracks[truth[message.topic]].add(message.msg, message.bag_time_ns)
     state.bag_faults = tuple(bag.faults)
     state.solve(span * 1e-9, flush=True)
     state.solve(span * 1e-9, flush=True, full=True)
@@ -245,8 +234,6 @@ def findings_of(state: Replay) -> tuple[Finding, ...]:
     frontend, solution = state.frontend, state.solution
     every = (
         *(Finding('bag', text, text) for text in state.bag_faults),
-        *(Finding('bag', topic, f'{len(errors)} messages of {topic} cannot be read and are left '
-                  f'out; the first: {errors[0]}') for topic, errors in state.unreadable.items()),
         *topic_findings(
             Inputs(state.config), state.topics,
             tuple(state.config.backend.truth_topics.values())),

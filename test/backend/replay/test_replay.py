@@ -73,7 +73,7 @@ def test_of_a_damaged_bag_is_used_what_can_be_read(bag, tmp_path, capsys):
     assert main(['replay', str(tmp_path / 'bag'), *arguments]) == 0
     warnings = ' '.join(json.loads((tmp_path / 'r.json').read_text())['warnings'])
     assert 'metadata.yaml is missing' in warnings
-    assert '1 messages of /uwb/ranges cannot be read' in warnings
+    assert '1 of the messages on /uwb/ranges dropped' in warnings
     data = file.read_bytes()
     file.write_bytes(data[:len(data) * 9 // 10])
     main(['replay', str(tmp_path / 'bag'), *arguments])
