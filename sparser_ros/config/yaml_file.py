@@ -6,6 +6,7 @@ number remembers how it was written, for options that are names.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
@@ -17,7 +18,7 @@ from typing import Any
 import yaml
 from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError, SafeConstructor
-from yaml.nodes import MappingNode, Node, ScalarNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from .errors import FormatError
 
@@ -25,6 +26,8 @@ PARAMETERS = 'ros__parameters'
 NODE = 'sparser'
 """Name of the node unless it is renamed."""
 MOST_BYTES = 64_000_000
+MOST_VALUES = 2_000_000
+"""Bounds of a file. A beacon takes 9 values, 80 bytes."""
 
 
 class _Written:
@@ -163,8 +166,14 @@ class YamlFile:
         try:
             self._loader = _Loader(self.text)
             self._root = self._loader.get_single_node()
+            size = _size(self._root, {})
         except yaml.YAMLError as error:
             raise self._fault(error) from None
+        except RecursionError:
+            raise FormatError(path, 1, 'nested too deeply') from None
+        if size > MOST_VALUES:
+            raise FormatError(path, None, f'more than {MOST_VALUES} values (aliases count as often '
+                              'as they are used)')
 
     def _read(self) -> str:
         try:
@@ -203,8 +212,6 @@ class YamlFile:
             return self._loader.construct_document(node)  # type: ignore[union-attr]
         except yaml.YAMLError as error:
             raise self._fault(error) from None
-        except RecursionError:
-            raise FormatError(self.path, None, 'nested too deeply') from None
 
     @property
     def value(self) -> Any:
@@ -248,6 +255,17 @@ class YamlFile:
             raise FormatError(
                 self.path, node.start_mark.line + 1, f'{PARAMETERS} must be a mapping')
         return values
+
+
+def _size(node: Any, known: dict[int, float]) -> float:
+    """How many values a node stands for; infinite for one that contains itself."""
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        parts = node.value if isinstance(node, (MappingNode, SequenceNode)) else ()
+        if isinstance(node, MappingNode):
+            parts = [part for pair in parts for part in pair]
+        known[id(node)] = 1 + sum(_size(part, known) for part in parts)
+    return known[id(node)]
 
 
 def _named_blocks(node: Node | None, prefix: str) -> Iterator[tuple[str, int, Node]]:

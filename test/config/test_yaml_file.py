@@ -84,7 +84,9 @@ def test_nested_namespaces_and_blocks_one_over_the_other(tmp_path):
     (f'dimension: 3\n/**:\n{OURS}', ['dimension', 'ros__parameters']),
     ('robots: ' + '[' * 20_000, ['c.yaml:1', 'nest']),
     ('a: ' + '[' * 900 + ']' * 900, ['nested too deeply']),
-    ('a: &a [*a]\n', ['recursive']),
+    ('a: &a [*a]\n', ['values']),
+    ('a0: &a0 [x, x]\n' + ''.join(
+        f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n' for n in range(1, 30)), ['aliases', 'values']),
     ('robots: !!python/object:os.system [A]\n', ['c.yaml:1']),
     ('[a]: 3\n', ['c.yaml:1', 'expected a name']),
     ('dimension: !!int three\n', ['c.yaml:1', 'three']),

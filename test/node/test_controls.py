@@ -161,7 +161,7 @@ def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
             ('/dev/zero', 'pipe or socket'), (str(tmp_path / 'pipe'), 'pipe or socket'),
             ('hall', 'there are: short, robot, empty, ring, nested'), ('', 'there are: short'),
             ('~nobody-of-this-name/x', 'no name of a map'),
-            ('nested', 'depth'), ('ring', 'recursive'), ('empty', 'the map has no beacon'),
+            ('nested', 'depth'), ('ring', 'values'), ('empty', 'the map has no beacon'),
             ('robot', "'A' is a robot"), ('short', 'not YAML'),
         ):
             before = len(world.heard['/tf'])
