@@ -52,6 +52,8 @@ looks like a slope in one half of the readings, a tilt is the same in both."""
 LEAST_TILT_RAD = 0.1
 """Below it (6 degrees) nothing is said: the wind and mounts tilt robots by less, and the claimed
 noise of odometry may be too small by a factor."""
+CLEAR_TILT_RAD = 0.5
+"""Below it (29 degrees) four times as many must be there: tables along a short way look like it."""
 LEAST_TURN_RAD, ROUNDS = 0.2, 30
 """Mounts that are turned by less are not told; steps to one from each turn of a cube."""
 STEP_M, STEP_SIGMA, SIDE = 0.3, 6.0, 3
@@ -131,7 +133,8 @@ class Heights(Intake[PendingHeight]):
         self._interval_ns = nanoseconds(shared.config.heights.min_interval_s)
         self._first: dict[tuple[str, str], tuple[int, float]] = {}
         """Stamp of the first reading of each sensor, and the height that counts from there."""
-        self._errors = SharedErrors()
+        self._errors, self._walks = SharedErrors(), SharedErrors()
+        """Of single readings, and of how far sensors have wandered."""
         self._checks: dict[tuple[int, str], LevelCheck] = {}
         """Odometry against heights, by robot and source of heights."""
 
@@ -149,9 +152,11 @@ class Heights(Intake[PendingHeight]):
             return reason
         first_ns, origin = self._first.setdefault(
             source, (stamp_ns, value if options.measures == 'pressure' else 0.0))
-        drift = options.sigma_m_per_sqrt_s**2 * abs(stamp_ns - first_ns) * 1e-9
-        variance = (options.sigma_m**2 + drift) / self._errors.share(
-            source, stamp_ns, options.correlation_s)
+        age_s = abs(stamp_ns - first_ns) * 1e-9
+        # A random walk shares its error with all of its past.
+        variance = options.sigma_m**2 / self._errors.share(
+            source, stamp_ns, options.correlation_s) + (
+            options.sigma_m_per_sqrt_s**2 * age_s / self._walks.share(source, stamp_ns, age_s))
         offset, lever = options.of(sample.robot)
         height = value - origin + offset
         if options.measures == 'ground':
@@ -359,7 +364,7 @@ class LevelCheck(_Stretch):
     def tilt_rad(self) -> float:
         """Angle between z of the odometry and the vertical, 0 where chance explains it."""
         count = len(self._readings)
-        if self._count % EVERY or count < 4 * EVERY or self._equal >= EVERY:
+        if self._count % EVERY or not count or self._equal >= EVERY:
             return 0.0
         point, way, height, variance, _ = self._columns()
 
@@ -381,7 +386,7 @@ class LevelCheck(_Stretch):
         error, _ = fitted(slice(count))
         # What the path does not show is as it should be: a flat one says nothing of n_z.
         tilt = math.atan2(float(np.hypot(error[0], error[1])), 1.0 + float(error[2]))
-        return tilt if tilt > LEAST_TILT_RAD else 0.0
+        return tilt if tilt > (LEAST_TILT_RAD if count >= 4 * EVERY else CLEAR_TILT_RAD) else 0.0
 
 
 def _fitted(point: Array, offset: Array, variance: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.frontend import Frontend, OdometrySample
 from sparser_ros.frontend.samples import AttitudeSample, HeightSample
-from sparser_ros.io.simulation import Simulation, node_config
+from sparser_ros.io.simulation import START_NS, Simulation, node_config
 from sparser_ros.linalg.rotations import matrix_to_quat, rotvec_to_matrix
 
 UNKNOWN = np.zeros((6, 6))
@@ -68,6 +68,9 @@ def test_tilted_odometry_is_named_and_no_longer_believed(turn, degrees):
     told = [one for _, one in frontend.events if one.kind == 'odometry_tilted']
     assert told and told[0].subject == 'A' and 'odometry of A' in told[0].text
     assert np.degrees(told[-1].value) == pytest.approx(degrees, abs=8 if degrees < 45 else 45)
+    if degrees == 90:
+        # Such a tilt bends the map from the first ranges on.
+        assert frontend.events[0][0] - START_NS < 20e9
     verticals = [len(one.verticals) for one in increments]
     assert verticals[0] and not any(verticals[len(verticals) // 2:])
 

@@ -127,6 +127,18 @@ def test_a_barometer_starts_at_zero_and_wanders():
     assert standard_height(89874.6) == pytest.approx(1000.0, abs=1.0)
 
 
+def test_a_barometer_that_has_wandered_says_no_more_of_height_however_often():
+    times = np.arange(0.5, 4.76, 0.25)
+    options = {'topic': '/{robot}/up', 'sigma_m': 1e-3, 'sigma_m_per_sqrt_s': 0.5,
+               'correlation_s': 0.0}
+    increment, _, _ = fed({'heights': {'inputs': {'baro': options}}}, [
+        (time, '/A/up', SimpleNamespace(header=header(time), point=SimpleNamespace(z=0.0)))
+        for time in times])
+    # In all 1 / (q t) from the age t on, the information of its error then.
+    assert np.sum(increment.heights.precision[9:]) == pytest.approx(
+        (1 / 2.0 - 1 / 4.25) / 0.25, rel=0.15)
+
+
 def test_numbers_without_a_stamp_and_of_named_fields():
     increment, frontend, _ = fed({'heights': {'inputs': {
         'mavros': {'topic': '/{robot}/rel_alt', 'type': 'std_msgs/msg/Float64', 'offset_m': 2.0},
