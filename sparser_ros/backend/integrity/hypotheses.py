@@ -27,9 +27,10 @@ _LEAST_HEIGHT_M, _MOST_HEIGHT_M = 0.7, 6.0
 """Heights below which nobody need be asked for it (5 cm at 5 m), and above which it is no ceiling.
 """
 ALTIMETER = 'altimeter_drift'
-"""Kind of a barometer that wanders more than it claims, since one of these shares of the time."""
-_DRIFTING_SINCE, _DRIFT_FLOOR_M, _LONGEST_DRIFT_S = (0.0, 0.4, 0.7), 0.2, 300.0
-"""The errors of a sound one stay within that floor; of a faulty one the newest stretch is seen."""
+"""Kind of a barometer that wanders more than it claims."""
+_DRIFT_PARTS, _DRIFT_FLOOR_M, _LONGEST_DRIFT_S = (1, 2, 4), 0.2, 300.0
+"""It does so within the newest stretch, or a half or a quarter of it, for good. The errors of a
+sound one stay within that floor."""
 ANTENNA = 'antenna_misplaced'
 """Kind of an antenna that stands elsewhere than configured."""
 
@@ -234,9 +235,10 @@ def _hangs(subject: str, theta: Array) -> Finding:
 def altimeter_drifts(
     model: LinearModel, _: RangeEnds, __: IntegrityConfig
 ) -> list[Hypothesis]:
-    """The heights of one robot drift at a constant rate since a time, by theta until now.
+    """The heights of one robot drift at a constant rate within an interval, by theta for good.
 
-    Robots in space follow their altimeters: odometry bends by as much, a little in each step.
+    Robots in space follow their altimeters: odometry bends by as much, a little in each step. The
+    longer a barometer runs, the likelier it has drifted: each interval is a fault of its own.
     """
     graph, table = model.graph, model.graph.heights
     if not len(table):
@@ -248,24 +250,26 @@ def altimeter_drifts(
         own = np.flatnonzero(owner == number)
         if len(own) < 2:
             continue
-        seconds = (stamp_ns[own] - stamp_ns[own].max()) * 1e-9
-        span = min(float(-seconds.min()), _LONGEST_DRIFT_S)
-        for share in _DRIFTING_SINCE:
-            length = max((1 - share) * span, 1e-3)
-            ramp = np.clip(1 + seconds / length, 0.0, 1.0)
-            found.append(Hypothesis(
-                ALTIMETER, name, model.columns('heights', own, (root[own] * ramp)[:, None]),
-                _DRIFT_FLOOR_M, partial(_drifts, name, length), len(_DRIFTING_SINCE),
-                seconds=length))
+        ago = (stamp_ns[own].max() - stamp_ns[own]) * 1e-9
+        span = min(float(ago.max()), _LONGEST_DRIFT_S)
+        for parts in _DRIFT_PARTS:
+            length = max(span / parts, 1e-3)
+            for part in range(parts):
+                ramp = np.clip(1 - (ago - part * length) / length, 0.0, 1.0)
+                found.append(Hypothesis(
+                    ALTIMETER, name, model.columns('heights', own, (root[own] * ramp)[:, None]),
+                    _DRIFT_FLOOR_M, partial(_drifts, name, length, part * length),
+                    seconds=0.0 if part else length))
     return found
 
 
-def _drifts(name: str, seconds: float, theta: Array) -> Finding:
+def _drifts(name: str, seconds: float, ago: float, theta: Array) -> Finding:
     which = 'high' if theta[0] > 0 else 'low'
+    until = f', until {ago:.0f} s ago' if ago else ''
     return Finding(
         ALTIMETER, name, f'the heights of {name} have come to be {abs(theta[0]):.1f} m too '
-        f'{which} within {seconds:.0f} s: its altimeter drifts, or stands over something else',
-        float(theta[0]), 'm')
+        f'{which} within {seconds:.0f} s{until}: its altimeter drifts, or stands over something '
+        'else', float(theta[0]), 'm')
 
 
 # -- odometry --------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,8 +44,8 @@ def uncertainty(
 
     Without absolute data it is relative to the datum (datum.py): landmarks and newest poses of
     other segments whose standard deviation is below `limit_m`. Which these are is first seen from
-    the gauge robot's whole path (of an upright map from the path that sees most); where they are
-    too few, all pieces of sure segments are the datum.
+    the gauge robot's whole path; where they are too few, all pieces of sure segments are the datum.
+    Of an upright map a path that sees more serves as well: the tick chooses (session/belief.py).
     """
     d, count = problem.dimension, problem.pieces
     normal, _ = problem.normal_equations(problem.identity())
@@ -71,16 +71,24 @@ def uncertainty(
     if np.sum(own) > 1:
         # Odometry that began anew: all its segments, unless the newer ones are too loose to help.
         paths.append(own[pieces.segment])
-    if problem.outside:
-        # Two robots of an upright map that know each other are sure, the gauge robot or not.
-        paths += [pieces.segment == segment for segment in np.unique(pieces.segment)
-                  if segment != gauge]
-    seen = min(
-        (bodies.uncertainty(_at_rest(problem, covariance, path), factor) for path in paths),
-        key=lambda seen: (
-            -int(np.sum(seen.position < limit_m)) if problem.outside else 0,
-            float(np.sum(seen.position**2))))
-    return bodies.beside_each_other(covariance, seen, pieces, segments, limit_m)
+
+    def best(paths: list[Mask]) -> Uncertainty:
+        return min((bodies.uncertainty(_at_rest(problem, covariance, path), factor)
+                    for path in paths), key=lambda seen: float(np.sum(seen.position**2)))
+
+    own_seen = best(paths)
+    found = bodies.beside_each_other(covariance, own_seen, pieces, segments, limit_m)
+    if not problem.outside:
+        return found
+    seen = max([own_seen, *(best([pieces.segment == segment]) for segment in np.unique(
+        pieces.segment) if segment != gauge)],
+        key=lambda seen: int(np.sum(seen.position < limit_m)))
+    if seen is own_seen:
+        return found
+    # Two robots of an upright map that know each other are sure, the gauge robot or not.
+    other = bodies.beside_each_other(covariance, seen, pieces, segments, limit_m)
+    return replace(other, heading=np.minimum(found.heading, other.heading),
+                   position=np.minimum(found.position, other.position))
 
 
 @dataclass(frozen=True)

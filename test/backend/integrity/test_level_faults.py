@@ -64,6 +64,21 @@ def test_an_altimeter_that_drifts_is_named_and_may_have_moved_its_robot(metres, 
     assert 1.3 < then / first < 2.8
 
 
+def test_a_drift_that_is_over_stays_a_fault():
+    found = examined(*flown(8, lambda at: 2.0 * np.clip((at - 0.3) / 0.2, 0.0, 1.0)))
+    own = told(found)[ALTIMETER, 'B']
+    assert own.value == pytest.approx(2.0, abs=0.4)
+    assert 'until 40 s ago' in own.text
+    hidden = found.undetected
+    of_b = np.array([cause == f'{ALTIMETER} of B' for cause in hidden.causes])
+    assert np.sum(hidden.likely(0.01)[of_b]) > 0.99
+    # It goes no further.
+    column = max(np.flatnonzero(of_b), key=lambda k: hidden.evidence[k])
+    later = hidden.driven_on(np.zeros((2, 3)), np.full(2, 30.0), np.tile(np.eye(3, 6), (2, 1, 1)))
+    assert later.lone_shift[1, 2, column] == hidden.lone_shift[1, 2, column]
+    assert hidden.lone_shift[1, 2, column] == pytest.approx(-2.0, abs=0.4)
+
+
 def test_tables_below_a_laser_are_named():
     found = examined(*flown(6, lambda at: -0.9 * (0.2 < at < 0.3 or 0.6 < at < 0.78)))
     own = told(found)['heights_rejected', 'B']

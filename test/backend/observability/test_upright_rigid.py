@@ -7,6 +7,7 @@ from flying_world import flying_graph
 from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.registration import candidates, evidence_of
 from sparser_ros.backend.observability.rigid_model import rigid_problem
+from sparser_ros.backend.observability.uncertainty import uncertainty
 from sparser_ros.backend.session.frame import at_heights, at_origin
 from sparser_ros.graph import Estimate
 from sparser_ros.graph.parts import find_segments
@@ -54,3 +55,18 @@ def test_the_origin_takes_heading_and_place_and_leaves_the_vertical():
         truth.rotation, truth.translation + np.array([0, 0, 9.0]), truth.landmarks)
     back = at_heights(lifted, graph, np.ones(graph.n_poses, dtype=bool))
     np.testing.assert_allclose(back.translation, truth.translation, atol=0.1)
+
+
+def test_the_gauge_robot_is_sure_of_its_own_path_although_others_know_each_other():
+    graph, truth = flying_graph(6, robots=3, steps=15)
+    ranges, robot = graph.ranges, graph.poses.robot
+    of_a = [(end >= 0) & (robot[np.maximum(end, 0)] == 0)
+            for end in (ranges.source, ranges.target)]
+    rows = np.flatnonzero(of_a[0] | of_a[1])
+    graph = graph.replaced(ranges=ranges.take(np.setdiff1d(np.arange(len(ranges)), rows[1:])))
+    segments = find_segments(graph)
+    pieces = cut(graph, truth, segments, 0.03)
+    problem = rigid_problem(graph, truth, pieces.parts, 0.1, joints=pieces.joints)
+    sigma = uncertainty(problem, pieces, truth, segments, 0, 0.4)
+    assert np.all(sigma.position < 0.4)
+    assert np.sum(sigma.landmark < 0.4) == len(sigma.landmark)
