@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,8 +230,8 @@ class Recording:
         before = -1
         for begin in range(0, len(increments), MERGED):
             chunk = list(increments[begin:begin + MERGED])
-            self._writer.inbox.put(Part(
-                self._number, _Encoded(self._number, self._before, chunk, before + 1)))
+            self._writer.inbox.put(Part(self._number, partial(
+                _graph_record, self._number, self._before, chunk, before + 1)))
             self._number += 1
             before = chunk[-1].sequence
         self._write(records.STATE, records.pack_state(
@@ -254,20 +255,11 @@ class Recording:
         return record.number
 
 
-@dataclass(frozen=True)
-class _Encoded:
-    """Makes a record of increments."""
-
-    number: int
-    before: int
-    increments: list[Increment]
-    first: int
-    """Sequence of the first that they stand for."""
-
-    def __call__(self) -> bytes:
-        return records.pack(Record(
-            records.GRAPH, self.number, self.before, 0, 0, 0,
-            wire.increment_message(merged(self.increments), first=self.first)))
+def _graph_record(number: int, before: int, increments: list[Increment], first: int) -> bytes:
+    """A record of increments; `first` is the sequence of the first that they stand for."""
+    return records.pack(Record(
+        records.GRAPH, number, before, 0, 0, 0,
+        wire.increment_message(merged(increments), first=first)))
 
 
 def fresh(config: SparserConfig) -> Resumed:

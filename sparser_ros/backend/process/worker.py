@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 NO_RULINGS = Rulings()
+NO_REQUEST = Answer(0, -1)
+"""What a map that was kept answers: a verdict that came by itself, of the first graph."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,10 @@ class KeptMap:
         """Read where it is needed."""
         return wire.decode(self.message).part('verdict', Verdict)
 
-    def thinned(self, step: ThinningStep) -> KeptMap:
+    def thinned(self, step: ThinningStep, answer: Answer = NO_REQUEST) -> KeptMap:
         """The same map after a thinning."""
         verdict = kept_of(self.verdict, step.renumbering, step.increment.sequence)
-        return KeptMap(
-            wire.verdict_message(verdict, Answer(0, -1)), self.epoch, self.thinnings + 1)
+        return KeptMap(wire.verdict_message(verdict, answer), self.epoch, self.thinnings + 1)
 
 
 class SolverWorker:
@@ -103,7 +104,7 @@ class SolverWorker:
         self._rulings, self._thinnings, self._paused = rulings, thinnings, paused
         if kept is not None:
             self._epoch = kept.epoch
-            self._verdict_message = wire.verdict_message(kept.verdict, Answer(0, -1))
+            self._verdict_message = wire.verdict_message(kept.verdict, NO_REQUEST)
         self._thinned: ThinningStep | None = None
         """The newest thinning."""
         self._thinned_from = -1
@@ -197,15 +198,13 @@ class SolverWorker:
         """
         with self.lock:
             self._thinned_from, self._generation = self._generation, self._generation + 1
+            if kept := self.kept_map:
+                answer = replace(
+                    wire.decode(kept.message).answer, generation=self._generation)
+                self._verdict_message = kept.thinned(step, answer).message
             self._thinned, self._thinnings = step, self._thinnings + 1
             self._increments = [step.increment]
             self.newest, self._solution_message, self._fresh = None, b'', False
-            if self._verdict_message:
-                packet = wire.decode(self._verdict_message)
-                self._verdict_message = wire.verdict_message(
-                    kept_of(packet.part('verdict', Verdict), step.renumbering,
-                            step.increment.sequence),
-                    replace(packet.answer, generation=self._generation))
             message = wire.increment_message(
                 step.increment, first=0, kind=wire.THIN, generation=self._generation,
                 to=step.renumbering)
