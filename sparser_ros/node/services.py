@@ -223,7 +223,7 @@ class Services:
         if solution is None:
             response.message = 'there is no solution yet'
             return response
-        faults = () if kept is None else kept.verdict.treatment.faults
+        known = Treatment() if kept is None else kept.verdict.treatment
         try:
             end = request.name and named(
                 '', request.name, pipeline.config, pipeline.graph.landmarks.names)
@@ -235,8 +235,8 @@ class Services:
 
         def described() -> tuple[int, list[RejectedMeasurement]]:
             store: GraphStore = pipeline.store_of(solution.sequence)
-            faulty = store.treated(Treatment(faults)).left_out('ranges')
-            unused = unused_of(store.whole, solution, faulty, rulings, end)
+            data = store.treated(Treatment(known.faults, exchanged=known.exchanged))
+            unused = unused_of(data.whole, solution, data.left_out('ranges'), rulings, end)
             return len(unused), [_message(measurement) for measurement in unused[:most]]
 
         work = background(described)

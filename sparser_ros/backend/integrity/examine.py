@@ -36,7 +36,7 @@ from .gate import Gate, OdometryWindows, gate_of, odometry_windows
 from .hypotheses import ANTENNA, HEIGHT, Hypothesis, common_hypotheses
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_errors import OdometryErrors
-from .places import frame_reason, known_beacons, swapped_or_misplaced, swapped_robots
+from .places import frame_reason, known_beacons, swapped_or_misplaced
 from .selection import DETERMINED, gains_alone, scores_of, selected
 from .stretches import beacon_steps, shifts
 from .undetected import HiddenFaults, hidden_faults, solved_faults, stands_out, with_likely
@@ -218,9 +218,7 @@ def _explained(
                 if doubt.source - sources.robots in known]
     moved = [graph.landmarks.names.index(one.subject) for one, _ in faults
              if one.kind == 'beacon_misplaced']
-    robots = [doubt.source for doubt in doubts if sources.is_robot(doubt.source)]
-    found = swapped_robots(graph, estimate, sources, robots, gain) if len(robots) > 1 else []
-    found += swapped_or_misplaced(
+    found = swapped_or_misplaced(
         graph, estimate, sources, sorted({*suspects, *moved}), config.bias_floor_m, gain)
     named = {name for finding in found for name in _names(finding)}
     found += [one.finding(theta) for one, theta in faults if one.subject not in named]

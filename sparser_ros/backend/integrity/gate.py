@@ -99,7 +99,7 @@ def _square(graph: Graph, estimate: Estimate, rows: Index, edges: Index) -> floa
     return float(error @ np.linalg.solve(covariance, error))
 
 
-_BENDING = frozenset({'odometry_scale', 'odometry_turn', 'odometry_jump', 'radios_swapped'})
+_BENDING = frozenset({'odometry_scale', 'odometry_turn', 'odometry_jump'})
 """Faults that bend the path of their robot, which no robust weight takes out of the estimate."""
 _RIGHT_LEFT = 0.25
 """Of the share of right measurements, what is left of it under a fault."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ from ...graph.finding import Finding
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ...solver.trust_region import Observer
+from ..integrity.exchange import Pair
 from ..integrity.noise import NoiseFound, noise_of
 from ..integrity.radio_errors import RadioErrors
 from .audited_map import Bound, SolvedMap, bound_of
@@ -46,7 +48,7 @@ from .graph_store import FAILURES, GraphStore, culprits, name_of, quarantine_fin
 from .judgement import Judgement, against_rivals, determined, judged, seen_in
 from .odometry_faults import solved_sizes
 from .schedule import GrowthClock, Schedule
-from .solution import TrackedMap, Verdict, VerdictKind
+from .solution import Location, TrackedMap, Verdict, VerdictKind
 from .treatment import Rulings, Treated, Treatment
 
 if TYPE_CHECKING:
@@ -55,6 +57,10 @@ if TYPE_CHECKING:
 _OUTGROWN = 2.0
 """Growth of the measurements during a start from scratch from which its map says too little of
 them: the rest is as large as what it solved."""
+_MOST_EXCHANGES = 3
+"""Pairs of robots whose radios an audit exchanges: each takes a start from scratch."""
+_EXCHANGE_GROWTH = 1.2
+"""Growth of the measurements from which the same pair is tried anew."""
 
 
 class Auditor:
@@ -208,13 +214,13 @@ class Auditor:
         if preliminary is not None:
             preliminary(replace(self._completed(
                 self._verdict(contest, tracked, judgement), -1, begin), final=False))
-        judgement, end = self._from_scratch(contest, judgement, request >= 0)
+        searched, judgement, end = self._from_scratch(contest, judgement, request >= 0)
         self.postponed = self._schedule.searched(judgement, self._store, end)
         if end is SearchEnd.FAILED:
             judgement = replace(judgement, findings=(*judgement.findings, Finding(
                 'search_failed', 'map', 'starts from scratch fail, and no place is confirmed: '
-                f'{contest.candidates[-1].result.message}')))
-        return self._completed(self._verdict(contest, tracked, judgement), request, begin)
+                f'{searched.candidates[-1].result.message}')))
+        return self._completed(self._verdict(searched, tracked, judgement), request, begin)
 
     def _completed(self, verdict: Verdict, request: int, begin_s: float) -> Verdict:
         """A verdict with the treatment of its map, and what it answers."""
@@ -334,15 +340,17 @@ class Auditor:
 
     def _from_scratch(
         self, contest: Contest, before: Judgement, asked: bool
-    ) -> tuple[Judgement, SearchEnd]:
-        """Add starts from scratch, and judge what is best then."""
+    ) -> tuple[Contest, Judgement, SearchEnd]:
+        """Add starts from scratch, also with radios exchanged, and judge what is best then."""
         better, end = self._search(contest, asked)
         if better:
             after = self._judged(contest)
         else:
             after = replace(before, segments=against_rivals(
                 before.segments, contest, self.config, before.undetected, self._noise.noise))
-        return after, end
+        if end in (SearchEnd.AGREED, SearchEnd.TRIED):
+            return *self._exchanged(contest, after, asked), end
+        return contest, after, end
 
     def _search(self, contest: Contest, asked: bool) -> tuple[bool, SearchEnd]:
         """Whether starts from scratch are better than the best candidate so far.
@@ -364,6 +372,53 @@ class Auditor:
         self._trials += len(contest.candidates) - rivals
         self.scratch_s += time.perf_counter() - begin
         return contest.best is not best, end
+
+    def _exchanged(
+        self, contest: Contest, judgement: Judgement, asked: bool
+    ) -> tuple[Contest, Judgement]:
+        """The best map beside those in which two robots bear each other's radio.
+
+        Compared without faults: those in force were told by ranges of the robots as they are named.
+        """
+        bare, margin = replace(self._store.treatment, faults=()), (
+            self.config.backend.observability.flip_cost)
+        named = contest if bare == self._store.treatment else None
+        for pair in self._exchanges(contest.frame.robots, bare, judgement)[:_MOST_EXCHANGES]:
+            self._attempts.exchanges[pair] = self._store.n_measurements
+            if named is None and (named := self._solved(bare, contest, contest.best.whole)):
+                self._search(named, asked)
+            other = self._solved(bare.with_exchange(pair), contest, contest.best.whole)
+            if named is None or other is None or (
+                    named.frame.subgraph.graph.n_measurements
+                    != other.frame.subgraph.graph.n_measurements):
+                continue
+            _, end = self._search(other, asked)
+            gain = named.best.value - other.best.value
+            if gain > margin:
+                self._begin_anew(other.data.treatment)
+                return self._with_faults(other, denied=False, asked=asked, scratch=False)
+            if gain < -margin and end is SearchEnd.AGREED:
+                self._attempts.own_radios.add(pair)
+        return contest, judgement
+
+    def _exchanges(
+        self, robots: Sequence[str], present: Treatment, judgement: Judgement
+    ) -> list[Pair]:
+        """Pairs of robots to be tried: about to be located, or ranges of which do not fit."""
+        located = {segment.robot for segment in judgement.segments
+                   if segment.location is Location.LOCATED}
+        troubled = {name for name, _ in judgement.gate_robots} | {
+            finding.subject for finding in judgement.findings if finding.kind == 'ranges_rejected'}
+        taken = {name for pair in present.exchanged for name in pair}
+        due = []
+        for pair in combinations(robots, 2):
+            tried = self._attempts.exchanges.get(pair, 0)
+            open_ = pair not in self._attempts.own_radios and located >= set(pair)
+            if (pair in present.exchanged or not taken & set(pair)) and (
+                    open_ or troubled & set(pair)) and (
+                    self._store.n_measurements >= _EXCHANGE_GROWTH * tried):
+                due.append(pair)
+        return due
 
     def prove(self, observer: Observer | None = None) -> bool:
         """Bound the map of the last audit; False where that was done, or there is none.

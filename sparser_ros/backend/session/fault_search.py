@@ -17,6 +17,7 @@ from scipy.special import chdtri
 from ...array_types import Index
 from ...graph import Estimate, Graph
 from ...graph.ends import stamps_of
+from ..integrity.exchange import Pair
 from ..integrity.faults import Fault
 from .contest import Contest
 from .graph_store import GraphStore
@@ -71,6 +72,10 @@ class Attempts:
     refused: dict[tuple[str, str, int], int] = field(default_factory=dict)
     """By explanation, source and begin of its faulty ranges: their number when the explanation was
     tried in vain."""
+    exchanges: dict[Pair, int] = field(default_factory=dict)
+    """Robots whose radios were exchanged on trial: the number of all measurements then."""
+    own_radios: set[Pair] = field(default_factory=set)
+    """Those of them of which it is excluded that they bear each other's radio."""
 
     def forget(self, subjects: set[str]) -> None:
         """Faulty ranges of sources are others now."""

@@ -149,6 +149,12 @@ class Frame:
             return segment_name(int(self.segments.first[variable]))
         return f'landmark {variable - count}'
 
+    @property
+    def robots(self) -> tuple[str, ...]:
+        """Those that are part of map, ascending."""
+        numbers = self.segments.robot[self.mask[:len(self.segments)]]
+        return tuple(sorted({self.graph.robots[number] for number in numbers.tolist()}))
+
     def names(self, mask: Mask) -> frozenset[str]:
         """Names of the masked (b + m,) variables."""
         return frozenset(self.name(v) for v in np.flatnonzero(mask).tolist())

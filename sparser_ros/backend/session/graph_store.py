@@ -19,6 +19,7 @@ from ...config import GraphError, SparserError
 from ...graph import Estimate, Graph, Increment, Landmarks, Poses, concatenated, empty_graph
 from ...graph.finding import Finding
 from ...graph.thinning import RELATIVE, Renumbering, Thinned, thin
+from ..integrity.exchange import Pair, exchanged
 from ..integrity.faults import UNLEVELLED, Fault
 from .frame import segment_name
 from .solution import TrackedMap, Verdict
@@ -130,6 +131,8 @@ class GraphStore:
         self._ends: dict[str, list[tuple[int, int]]] = {
             name: [] for name in self._whole.tables()}
         """(sequence, number of rows up to its end) of every increment."""
+        self._exchanged: tuple[Graph, tuple[Pair, ...], Graph] | None = None
+        """A sum of all increments, robots that bear each other's radio, and that sum with them."""
         self._treatment = Treatment()
         self._treated: Treated | None = None
         self._robots: dict[int, tuple[int, ...]] = {}
@@ -198,7 +201,8 @@ class GraphStore:
         known = self._known(treatment)
         return known if known is not None else replace(
             self._levelled(treatment).apply(
-                self.whole, self._brought_by(dict(treatment.quarantined))), treatment=treatment)
+                self._bearing(treatment.exchanged),
+                self._brought_by(dict(treatment.quarantined))), treatment=treatment)
 
     def _levelled(self, treatment: Treatment) -> Treatment:
         """A treatment that also leaves out verticals that are said to be wrong."""
@@ -225,11 +229,21 @@ class GraphStore:
 
     @property
     def whole(self) -> Graph:
-        """The sum of all increments, with what `graph` leaves out."""
+        """The sum of all increments, with what `graph` leaves out; ranges are of the robots that
+        bear the radios."""
+        return self._bearing(self._treatment.exchanged)
+
+    def _bearing(self, pairs: tuple[Pair, ...]) -> Graph:
+        """The sum of all increments where robots bear each other's radio."""
         if self._waiting:
             self._whole = _extended(self._whole, self._waiting)
             self._waiting = []
-        return self._whole
+        if not pairs:
+            return self._whole
+        known = self._exchanged
+        if known is None or known[0] is not self._whole or known[1] != pairs:
+            known = self._exchanged = self._whole, pairs, exchanged(self._whole, pairs)
+        return known[2]
 
     def newest(self, news: Increment) -> Increment:
         """The newest increments, merged, as they are in `graph`; none of them is quarantined."""
@@ -238,6 +252,9 @@ class GraphStore:
             return news
         tables = {}
         for name, table in news.tables().items():
+            if name == 'ranges' and treatment.exchanged:
+                every = self.whole.ranges
+                table = every.take(np.arange(len(every) - len(table), len(every)))
             rows = np.flatnonzero(treatment.counts(self.whole, name, table))
             tables[name] = treatment.corrected(self.whole, name, table.take(rows))
         count = len(news.poses)

@@ -215,10 +215,11 @@ class Tracker:
             **dict(self._store.treatment.quarantined), **dict(verdict.treatment.quarantined)})
         if not any(fault.open and fault.known_ns for fault in treatment.faults):
             return treatment
-        graph = treatment.unbiased(self._store.whole)
+        data = self._store.treated(treatment)
+        graph = data.unbiased
         # By odometry alone: the ranges in question have no say in where their source is.
         return nearer_to_map(
-            treatment, self._store.whole, continued(graph, find_segments(graph), verdict.estimate))
+            treatment, data.whole, continued(graph, find_segments(graph), verdict.estimate))
 
     def restore(self, estimate: Estimate) -> None:
         """Go on from an estimate of the first poses and landmarks, everything in it placed."""

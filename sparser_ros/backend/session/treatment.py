@@ -23,6 +23,7 @@ from ...array_types import Array, Index, Mask
 from ...graph import Graph, Landmarks, PointPriors, Poses, Table
 from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
+from ..integrity.exchange import Pair, exchange_finding
 from ..integrity.faults import BURST, KINDS, LENGTH, ONGOING, Fault
 from ..integrity.hypotheses import ANTENNA
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
@@ -199,13 +200,16 @@ class Treatment:
     faults: tuple[Fault, ...] = ()
     calibrated: RadioErrors = field(default_factory=RadioErrors)
     """What a calibration takes off the ranges of radios."""
+    exchanged: tuple[Pair, ...] = ()
+    """Robots that bear each other's radio; a robot is in one pair at most."""
     rulings: Rulings = Rulings()
     quarantined: tuple[tuple[int, int], ...] = ()
     """(sequence, level) of increments that no solve survives (graph_store.py), ascending."""
 
     def __bool__(self) -> bool:
         return bool(
-            self.faults or self.calibrated or self.rulings.entries or self.quarantined)
+            self.faults or self.calibrated or self.exchanged or self.rulings.entries
+            or self.quarantined)
 
     def of(self, *kinds: str) -> tuple[Fault, ...]:
         """Its faults of some kinds."""
@@ -228,6 +232,11 @@ class Treatment:
     def beside(self, *new: Fault) -> Treatment:
         """With more faults."""
         return replace(self, faults=(*self.faults, *new))
+
+    def with_exchange(self, pair: Pair) -> Treatment:
+        """With two robots bearing each other's radio, or no longer; without faults, which were
+        found by ranges of other robots."""
+        return replace(self, faults=(), exchanged=tuple(sorted({*self.exchanged} ^ {pair})))
 
     def changed(self, old: Fault, new: Fault) -> Treatment:
         """With a fault in place of another one."""
@@ -340,7 +349,7 @@ class Treatment:
 
         `graph` is the sum of all increments. Of a known beacon that was moved it is always said.
         """
-        found: list[Finding] = []
+        found = [exchange_finding(pair) for pair in self.exchanged]
         off = self.radio_errors
         known = {graph.landmarks.names[number] for number in known_beacons(graph)}
         for kind, row in KINDS.items():

@@ -1,0 +1,100 @@
+"""Radios of two robots under each other's name: their ranges belong to the other robot's path.
+
+A range is measured at an antenna that the path carries along. Between two keyframes odometry says
+where the robot was: the range goes to the keyframe before its stamp, with the way since then as
+part of its lever arm, as the front-end does with ranges of the robot's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...array_types import Array, Index
+from ...graph import Graph
+from ...graph.ends import owners, stamps_of
+from ...graph.finding import Finding
+
+EXCHANGED = 'radios_swapped'
+Pair = tuple[str, str]
+"""Two robots, in ascending order."""
+_FARTHEST = 2.0
+"""Steps of odometry after the newest keyframe of a robot for which its motion is taken to go on."""
+
+
+def exchanged(graph: Graph, pairs: Sequence[Pair]) -> Graph:
+    """A graph in which ranges of either robot of each pair are the other's; rows stay."""
+    other = {name: with_ for pair in pairs for name, with_ in (pair, pair[::-1])}
+    numbers = {name: number for number, name in enumerate(graph.robots)}
+    ranges, stamps = graph.ranges, stamps_of(graph, graph.ranges)
+    columns: dict[str, Array] = {}
+    for end, lever in (('source', 'lever_source'), ('target', 'lever_target')):
+        endpoint, arm = getattr(ranges, end).copy(), getattr(ranges, lever).copy()
+        owner = owners(graph, endpoint)
+        for name, bearer in other.items():
+            own = np.flatnonzero(owner == numbers.get(name, -1))
+            if not len(own) or not np.any(graph.poses.robot == numbers.get(bearer, -1)):
+                continue
+            path = _Path(graph, numbers[bearer])
+            row = path.before(stamps[own])
+            endpoint[own], arm[own] = row, path.arms(row, stamps[own], path.mount())
+        columns |= {end: endpoint, lever: arm}
+    return graph.replaced(ranges=ranges.replaced(**columns))
+
+
+class _Path:
+    """The path of one robot as its odometry has it."""
+
+    def __init__(self, graph: Graph, robot: int) -> None:
+        self._graph, self._robot = graph, robot
+        self._rows = np.flatnonzero(graph.poses.robot == robot)
+        self._stamps = graph.poses.stamp_ns[self._rows]
+
+    def before(self, stamps: Index) -> Index:
+        """(k,): keyframes at or before stamps, as rows of the graph; the first one earlier."""
+        return self._rows[np.maximum(np.searchsorted(self._stamps, stamps, 'right') - 1, 0)]
+
+    def arms(self, rows: Index, stamps: Index, mount: Array) -> Array:
+        """(k, d): the antenna at stamps in the frames of keyframes `rows`; `mount` is its (d,)."""
+        turn, move = self._motion(rows, stamps)
+        return np.asarray(move + turn @ mount)
+
+    def mount(self) -> Array:
+        """(d,): the antenna in the robot's own frame, by the ranges that bear its name."""
+        graph, ranges, found = self._graph, self._graph.ranges, []
+        stamps = stamps_of(graph, ranges)
+        for end, lever in ((ranges.source, ranges.lever_source),
+                           (ranges.target, ranges.lever_target)):
+            own = np.flatnonzero(owners(graph, end) == self._robot)
+            turn, move = self._motion(end[own], stamps[own])
+            found.append(np.einsum('kji,kj->ki', turn, lever[own] - move))
+        arms = np.concatenate(found)
+        return np.median(arms, axis=0) if len(arms) else np.zeros(graph.dimension)
+
+    def _motion(self, rows: Index, stamps: Index) -> tuple[Array, Array]:
+        """(k, d, d), (k, d): rotation and translation from keyframes to where odometry has the
+        robot at stamps: between two keyframes on a straight line, with the attitude of the nearer
+        one."""
+        poses, known = self._graph.poses, self._rows
+        if len(known) < 2:
+            d = self._graph.dimension
+            return np.tile(np.eye(d), (len(rows), 1, 1)), np.zeros((len(rows), d))
+        first = np.clip(np.searchsorted(self._stamps, stamps, 'right') - 1, 0, len(known) - 2)
+        begin, end = known[first], known[first + 1]
+        step = np.maximum(self._stamps[first + 1] - self._stamps[first], 1)
+        share = np.clip((stamps - self._stamps[first]) / step, 0.0, _FARTHEST)[:, None]
+        place = poses.translation[begin] * (1 - share) + poses.translation[end] * share
+        nearer = np.where(share[:, 0] < 0.5, begin, end)
+        back = np.swapaxes(poses.rotation[rows], 1, 2)
+        return (np.asarray(back @ poses.rotation[nearer]),
+                np.einsum('kij,kj->ki', back, place - poses.translation[rows]))
+
+
+def exchange_finding(pair: Pair) -> Finding:
+    """What an operator reads."""
+    first, second = pair
+    return Finding(
+        EXCHANGED, f'{first} and {second}',
+        f'ranges of radios {first} and {second} fit better when swapped: they are taken for each '
+        f"other's; exchange the robots of these radios in the configuration")

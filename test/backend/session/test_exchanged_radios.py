@@ -1,0 +1,90 @@
+"""Robots that carry each other's radio: ranges go to the path that they were measured on."""
+
+import numpy as np
+import pytest
+from backend_world import config
+from faulty_world import ROBUST, graph, robots_exchanged, world
+
+from sparser_ros.backend.integrity.exchange import EXCHANGED, exchanged
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.graph.estimate import antennas
+
+PAIR = (('B', 'C'),)
+STEPS = 120
+
+
+def ends(made, truth):
+    """(2 k, d): true places of the antennas at both ends of all ranges."""
+    ranges = made.ranges
+    return np.concatenate([
+        antennas(truth, ranges.source, ranges.lever_source),
+        antennas(truth, ranges.target, ranges.lever_target)])
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_ranges_go_to_the_path_that_carries_the_antenna(dimension):
+    place = world(1, dimension, steps=60)
+    made = graph(place, 1)
+    named = robots_exchanged(made, 1, 2)
+    right = exchanged(named, PAIR)
+    np.testing.assert_allclose(ends(right, place.truth), ends(made, place.truth), atol=1e-9)
+    np.testing.assert_array_equal(right.ranges.distance_m, made.ranges.distance_m)
+    np.testing.assert_allclose(
+        ends(exchanged(right, PAIR), place.truth), ends(named, place.truth), atol=1e-9)
+
+
+def test_a_range_between_keyframes_is_measured_where_odometry_had_the_robot():
+    place = world(2, steps=60)
+    made = graph(place, 2)
+    count, arm = len(made.robots), np.array([0.3, -0.2])
+    own = np.flatnonzero(made.ranges.source % count == 2)
+    last = own[made.ranges.source[own] < made.n_poses - count]
+    middle = (made.poses.stamp_ns[made.ranges.source[last]]
+              + made.poses.stamp_ns[made.ranges.source[last] + count]) // 2
+    stamps, lever = made.ranges.stamp_ns.copy(), made.ranges.lever_source.copy()
+    stamps[last], lever[own] = middle, arm
+    ranges = exchanged(made.replaced(ranges=made.ranges.replaced(
+        stamp_ns=stamps, lever_source=lever)), PAIR).ranges
+    poses = made.poses
+    # The path of B carries what bears the name of C; B has its own antenna at its origin.
+    between = 0.5 * (
+        poses.translation[ranges.source[last]] + poses.translation[ranges.source[last] + count])
+    at = poses.translation[ranges.source[last]] + np.einsum(
+        'kij,kj->ki', poses.rotation[ranges.source[last]], ranges.lever_source[last])
+    np.testing.assert_array_equal(ranges.source[last], made.ranges.source[last] - 1)
+    np.testing.assert_allclose(at, between, atol=1e-9)
+
+
+def played(seed, swapped):
+    """The session after a recording, its last solution, and located robots that were far off."""
+    place, wrong = world(seed, steps=STEPS), []
+    truth = place.true_in_map().translation
+    session = Session(config(
+        robots='ABC', solver=ROBUST, audit=AuditConfig(growth=1.3)))
+    for one in place.increments(STEPS // 4):
+        session.add(robots_exchanged(one, 1, 2) if swapped else one)
+        solution = session.solve()
+        for number, state in enumerate(solution.robots):
+            last = len(solution.estimate.translation) - 3 + number
+            error = np.linalg.norm(solution.estimate.translation[last] - truth[last])
+            if state.location is Location.LOCATED and error > 1:
+                wrong.append((state.robot, float(error)))
+    return session.solve(True), session, wrong
+
+
+@pytest.mark.parametrize('seed', [3, 4])
+def test_exchanged_radios_are_told_and_the_robots_placed(seed):
+    solution, session, wrong = played(seed, True)
+    assert not wrong
+    assert session.auditor.audit().treatment.exchanged == PAIR
+    assert {state.location for state in solution.robots} == {Location.LOCATED}, solution.robots
+    assert any(finding.kind == EXCHANGED and finding.subject == 'B and C'
+               for finding in solution.findings)
+
+
+def test_radios_in_their_places_are_left_there():
+    solution, session, wrong = played(3, False)
+    assert not wrong and not session.auditor.audit().treatment.exchanged
+    assert not any(finding.kind == EXCHANGED for finding in solution.findings)
