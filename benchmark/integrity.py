@@ -20,6 +20,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from sparser_ros.array_types import Array, Index
+from sparser_ros.backend.replay.prospects import prospects
 from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Solution
@@ -32,7 +33,6 @@ from sparser_ros.linalg.rotations import align
 
 from . import stanford
 from .datasets import chosen, directory
-from .prospects import prospects
 from .scenarios import FAULTS, Scenario, scenario
 from .table import Table, run_main
 

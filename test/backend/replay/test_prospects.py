@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from backend_world import World, graph_of
 
-from benchmark.prospects import _joint, prospects
+from sparser_ros.backend.replay.prospects import (
+    _joint,
+    prospects,
+    tied_part,
+    with_changes,
+)
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import BackendConfig, ObservabilityConfig
 from sparser_ros.linalg.rotations import align
@@ -60,6 +65,17 @@ def test_positions_that_do_not_fix_the_frame_count_as_none():
     np.testing.assert_array_equal(lone.placed, without.placed)
 
 
+def test_the_tied_part_has_robots_and_beacons_that_are_measured():
+    graph, _ = of(world())
+    ranges = graph.ranges
+    only = ranges.take((graph.poses.robot[ranges.source] == 0) & np.isin(ranges.target, [~1, ~2]))
+    part = tied_part(graph.replaced(ranges=only))
+    assert part.landmarks.names == ('L1', 'L2') and len(part.ranges) == len(only)
+    assert set(part.poses.robot) == {0}
+    assert tied_part(graph).n_poses == graph.n_poses
+    assert not tied_part(graph.replaced(ranges=ranges.take(slice(0)))).n_poses
+
+
 def test_a_robot_without_ranges_is_never_placed_beside_another():
     graph, arguments = of(world())
     ranges = graph.ranges
@@ -69,6 +85,16 @@ def test_a_robot_without_ranges_is_never_placed_beside_another():
     found = prospects(lonely, *arguments[1:])
     assert not np.any(found.placed[:, 1]) and found.placed[-1, 0]
     assert found.lasting_s(1) == np.inf
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_more_measurements_are_no_loss(dimension):
+    _, arguments = of(world(dimension=dimension, range_sigma=0.5), {2: 0.6, 3: 2.0}[dimension])
+    before = prospects(*arguments).share()
+    shares = with_changes(*arguments)
+    assert all(share >= before - 0.05 for share in shares.values()), (before, shares)
+    assert max(shares.values()) > before
+    assert ('the vertical and an altimeter (0.1 m)' in shares) == (dimension == 3)
 
 
 def test_estimates_of_placed_robots_are_within_the_limit():

@@ -3,33 +3,37 @@
 By the information of the data (Cramér-Rao bound: covariances of no estimator are smaller) at a
 solved map, with the noise that its residuals show. A robot counts as placed where the node would
 locate it if there were no faults and no other places: the risk of an error above the alert limit is
-accepted, beside the datum and as seen from the path of the reference robot.
+accepted, beside the datum and as seen from the path of the reference robot. The same with
+measurements that the recording lacks says what would help most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparser_ros.array_types import Array, Index, Mask
-from sparser_ros.backend.integrity.linear_model import keyframes_of
-from sparser_ros.backend.session.belief import without_the_doubtful
-from sparser_ros.backend.session.frame import anchors_determine, without_anchors
-from sparser_ros.backend.session.scene import JointCovariance, landmarks_beside_each_other, scene_of
-from sparser_ros.backend.session.solution import Location, RobotLocation
-from sparser_ros.graph import Estimate, Graph
-from sparser_ros.graph.parts import extract
-from sparser_ros.linalg.process import single_threaded_blas
-from sparser_ros.solver.covariance import Linearised, normal_solver
+from ...array_types import Array, Index, Mask
+from ...graph import Estimate, Graph, Heights, Landmarks, Verticals
+from ...graph.parts import extract
+from ...linalg.process import single_threaded_blas
+from ...solver.covariance import Linearised, normal_solver
+from ..integrity.linear_model import keyframes_of
+from ..session.belief import without_the_doubtful
+from ..session.frame import anchors_determine, without_anchors
+from ..session.scene import JointCovariance, landmarks_beside_each_other, scene_of
+from ..session.solution import Location, RobotLocation
 
 if TYPE_CHECKING:
-    from sparser_ros.config.backend_config import BackendConfig
+    from ...config.backend_config import BackendConfig
 
 MOMENTS = 24
 """Times of a recording that are looked at."""
+_TILT_RAD, _HEIGHT_M = np.radians(0.5), 0.1
+"""Standard deviations of what an inertial odometry and an altimeter tell."""
+Change = Callable[[Graph, Estimate], tuple[Graph, Estimate]]
 
 
 @dataclass(frozen=True)
@@ -151,3 +155,94 @@ def _joint(
         (joint + joint.T) / 2, places(len(graph.robots), known, 0),
         places(graph.n_landmarks, marks, len(known)),
         places(len(keyframes), np.arange(len(keyframes)), len(known) + len(marks)), 1.0)
+
+
+def tied_part(graph: Graph) -> Graph:
+    """The robots that are measured from another robot or a landmark, and these landmarks."""
+    robots, heard = np.zeros(len(graph.robots), dtype=bool), np.zeros(graph.n_landmarks, dtype=bool)
+    ends = np.stack(graph.pairs(odometry=False))
+    pose = ends >= 0
+    robot = np.where(pose, graph.poses.robot[np.where(pose, ends, 0)], -1)
+    apart = robot[0] != robot[1]
+    robots[robot[:, apart][pose[:, apart]]] = True
+    heard[~ends[:, apart][~pose[:, apart]]] = True
+    return extract(graph, robots[graph.poses.robot], heard).graph
+
+
+def with_changes(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], stamps_ns: Index,
+    config: BackendConfig,
+) -> dict[str, float]:
+    """By what a recording may lack, in words: the share of time that robots are placed with it."""
+    shares = {}
+    for words, change in _changes(graph).items():
+        other, place = change(graph, estimate)
+        longer = {name: np.append(column, np.ones(len(other.tables()[name]) - len(column)))
+                  for name, column in weights.items()}
+        shares[words] = prospects(other, place, longer, stamps_ns, config).share()
+    return shares
+
+
+def _changes(graph: Graph) -> dict[str, Change]:
+    found: dict[str, Change] = {}
+    if len(graph.ranges):
+        found['ranges twice as often'] = _more_ranges
+        found['one more beacon'] = _another_beacon
+    found['odometry twice as precise'] = _better_odometry
+    if graph.dimension == 3 and not len(graph.verticals):
+        found['odometry that knows which way is up (0.5 degrees)'] = _upright
+    if graph.dimension == 3 and not len(graph.heights):
+        found['the vertical and an altimeter (0.1 m)'] = _with_heights
+    return found
+
+
+def _more_ranges(graph: Graph, estimate: Estimate) -> tuple[Graph, Estimate]:
+    return graph.replaced(
+        ranges=graph.ranges.replaced(precision=2 * graph.ranges.precision)), estimate
+
+
+def _better_odometry(graph: Graph, estimate: Estimate) -> tuple[Graph, Estimate]:
+    rel = graph.relative_poses
+    factor = np.where(rel.odometry, 4.0, 1.0)
+    return graph.replaced(relative_poses=rel.replaced(
+        tau=factor * rel.tau, kappa=factor * rel.kappa)), estimate
+
+
+def _another_beacon(graph: Graph, estimate: Estimate) -> tuple[Graph, Estimate]:
+    """At the corner of the paths' box that is farthest from all beacons.
+
+    Robots range it as often as one of the others.
+    """
+    low, high = estimate.translation.min(axis=0), estimate.translation.max(axis=0)
+    corners = np.stack(np.meshgrid(*np.stack([low, high], axis=1), indexing='ij'), axis=-1)
+    corners = corners.reshape(-1, graph.dimension)
+    beacons = estimate.landmarks if graph.n_landmarks else np.mean([low, high], axis=0)[None]
+    apart = np.linalg.norm(corners[:, None] - beacons, axis=2).min(axis=1)
+    corner = corners[int(np.argmax(apart))]
+    marks = graph.landmarks
+    ranges = graph.ranges
+    first = np.flatnonzero(ranges.source >= 0)[::max(graph.n_landmarks, 1)]
+    copied = ranges.take(first)
+    copied = copied.replaced(
+        target=np.full(len(first), ~graph.n_landmarks),
+        lever_target=np.zeros_like(copied.lever_target))
+    return graph.replaced(
+        landmarks=Landmarks(
+            (*marks.names, ''), np.vstack([marks.position, corner[None]]),
+            np.append(marks.fixed, False)),
+        ranges=ranges.append(copied),
+    ), replace(estimate, landmarks=np.vstack([estimate.landmarks, corner[None]]))
+
+
+def _upright(graph: Graph, estimate: Estimate) -> tuple[Graph, Estimate]:
+    n = graph.n_poses
+    return graph.replaced(verticals=Verticals(
+        np.arange(n), estimate.rotation[:, -1], np.full(n, _TILT_RAD**-2.0),
+        graph.poses.stamp_ns)), estimate
+
+
+def _with_heights(graph: Graph, estimate: Estimate) -> tuple[Graph, Estimate]:
+    n, up = graph.n_poses, _upright(graph, estimate)[0]
+    return up.replaced(heights=Heights(
+        np.arange(n), np.zeros((n, 3)), estimate.translation[:, 2], np.full(n, _HEIGHT_M**-2.0),
+        graph.poses.stamp_ns)), estimate
