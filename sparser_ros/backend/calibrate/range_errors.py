@@ -74,7 +74,7 @@ _PRIOR_SHARE = _PRIOR_COUNTS[0] / sum(_PRIOR_COUNTS)
 _MOST_BLOCKED = 0.5
 """Share: with a larger one clear and blocked paths would change their parts."""
 _SHARE_TURNS = 4
-"""Estimates of the share; it converges by the share that is uncertain, a few per cent a turn."""
+"""Estimates of the share; it converges by the share that is uncertain, a few per cent each time."""
 WINDOW_S = 5.0
 """Ranges of a pair that are this close in time may share errors (multipath, blocked paths)."""
 _FEWEST_GROUPS = 5
@@ -164,7 +164,7 @@ def _without_blocked(
     """All but those of paths that were blocked for most of a cell: their middle is too long.
 
     Residuals are predicted minus measured. The excess is at least what counts as one for single
-    ranges (`blocked_paths`), in the sigma that most cells have.
+    ranges (`clear_paths`), in the sigma that most cells have.
     """
     if not cells:
         return cells
@@ -244,33 +244,17 @@ def _solved(design: Array, found: Array, count: Array, radios: int) -> Array:
     return np.asarray(values)
 
 
-@dataclass(frozen=True)
-class BlockedPaths:
-    """What is believed of each range."""
-
-    clear: Array
-    """(k,): probability that its path was clear."""
-    share: float
-    """Of blocked ranges."""
-    log_likelihood: float
-    """Natural logarithm, of all residuals, at `share`."""
-
-
-def blocked_paths(
-    ends: RangeEnds, excess_m: Array, sigma_m: Array, share: float = _PRIOR_SHARE,
-    turns: int = _SHARE_TURNS,
-) -> BlockedPaths:
-    """Probabilities from residuals measured minus predicted (k,) and standard deviations (k,)."""
-    if not len(excess_m):
-        return BlockedPaths(np.ones(0), share, 0.0)
-    grid = _Grid.of(ends)
-    emission = np.stack([clear_density(excess_m, sigma_m), blocked_density(excess_m, sigma_m)])
-    for _ in range(turns):
-        clear, _ = _smoothed(grid, emission, share)
+def clear_paths(ends: RangeEnds, excess_m: Array, sigma_m: Array) -> Array:
+    """(k,): probabilities that the paths of ranges were clear, by residuals measured minus
+    predicted (k,) and standard deviations (k,)."""
+    density = np.stack([clear_density(excess_m, sigma_m), blocked_density(excess_m, sigma_m)])
+    evidence = np.exp(density - np.max(density, axis=0))
+    clear, share = np.ones(len(excess_m)), _PRIOR_SHARE
+    for _ in range(1 + _SHARE_TURNS if len(excess_m) else 0):
+        clear = _smoothed(ends, evidence, share)
         share = (float(np.sum(1 - clear)) + _PRIOR_COUNTS[0]) / (len(clear) + sum(_PRIOR_COUNTS))
         share = min(share, _MOST_BLOCKED)
-    clear, likelihood = _smoothed(grid, emission, share)
-    return BlockedPaths(clear, share, likelihood)
+    return clear
 
 
 def clear_density(excess_m: Array, sigma_m: Array) -> Array:
@@ -289,54 +273,35 @@ def blocked_density(excess_m: Array, sigma_m: Array) -> Array:
         np.log1p(-_GROSS_SHARE) + long, np.log(_GROSS_SHARE) + gross))
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """Ranges by their place in time (rows, t) and their pair (columns, q)."""
-
-    row: Index
-    column: Index
-    taken: Mask
-    """(t, q)"""
-    keep: Array
-    """(t, q): probability that the state has not been drawn anew since the range before."""
-
-    @staticmethod
-    def of(ends: RangeEnds) -> _Grid:
-        _, _, pair = ends.pairs
-        order = np.lexsort((ends.seconds, pair))
-        count = np.bincount(pair)
-        row = np.empty(len(pair), dtype=np.int64)
-        row[order] = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)
-        taken = np.zeros((int(count.max()), len(count)), dtype=bool)
-        taken[row, pair] = True
-        seconds = np.zeros(taken.shape)
-        seconds[row, pair] = ends.seconds
-        passed = np.where(taken, np.diff(seconds, axis=0, prepend=seconds[:1]), 0.0)
-        return _Grid(row, pair, taken, np.exp(-passed / PERSISTENCE_S))
-
-
-def _smoothed(grid: _Grid, emission: Array, share: float) -> tuple[Array, float]:
-    """(k,) probability of a clear path, and the log-likelihood of all."""
-    steps, pairs = grid.taken.shape
-    top = np.max(emission, axis=0)
-    evidence = np.ones((steps, 2, pairs))
-    evidence[grid.row, :, grid.column] = np.exp(emission - top).T
+def _smoothed(ends: RangeEnds, evidence: Array, share: float) -> Array:
+    """(k,) probabilities of clear paths by the likelihoods (2, k) of both states."""
+    pair = ends.pairs[2]
+    order = np.lexsort((ends.seconds, pair))
+    count = np.bincount(pair)
+    # Ranges by their place in time (rows) and their pair (columns).
+    row = np.empty(len(pair), dtype=np.int64)
+    row[order] = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)
+    steps, pairs = int(count.max()), len(count)
+    likely, seconds = np.ones((steps, 2, pairs)), np.zeros((steps, pairs))
+    likely[row, :, pair], seconds[row, pair] = evidence.T, ends.seconds
+    # Probability that the state has not been drawn anew since the range before.
+    taken = np.arange(steps)[:, None] < count
+    passed = np.where(taken, np.diff(seconds, axis=0, prepend=seconds[:1]), 0.0)
+    keep = np.exp(-passed / PERSISTENCE_S)
     at_rest = np.array([[1 - share], [share]])
-    forward, backward = np.empty_like(evidence), np.ones((2, pairs))
-    belief, likelihood = np.repeat(at_rest, pairs, axis=1), float(np.sum(top))
+    forward, backward = np.empty_like(likely), np.ones((2, pairs))
+    belief = np.repeat(at_rest, pairs, axis=1)
     for t in range(steps):
-        belief = evidence[t] * (grid.keep[t] * belief + (1 - grid.keep[t]) * at_rest)
-        total = np.sum(belief, axis=0)
-        likelihood += float(np.sum(np.log(total)))
-        belief = forward[t] = belief / total
+        belief = likely[t] * (keep[t] * belief + (1 - keep[t]) * at_rest)
+        belief = forward[t] = belief / np.sum(belief, axis=0)
     clear = np.empty((steps, pairs))
     for t in range(steps - 1, -1, -1):
         joint = forward[t] * backward
         clear[t] = joint[0] / np.sum(joint, axis=0)
-        seen = evidence[t] * backward
-        backward = grid.keep[t] * seen + (1 - grid.keep[t]) * np.sum(at_rest * seen, axis=0)
+        seen = likely[t] * backward
+        backward = keep[t] * seen + (1 - keep[t]) * np.sum(at_rest * seen, axis=0)
         backward = backward / np.sum(backward, axis=0)
-    return np.asarray(clear[grid.row, grid.column]), likelihood
+    return np.asarray(clear[row, pair])
 
 
 def variance_inflation(

@@ -42,7 +42,7 @@ from .radio_model import (
     radio_model,
     range_leverages,
 )
-from .range_errors import RangeNoise, blocked_paths, range_noise, variance_inflation
+from .range_errors import RangeNoise, clear_paths, range_noise, variance_inflation
 
 log = logging.getLogger(__name__)
 _KNOWN_NOISE = 0.5
@@ -378,15 +378,14 @@ class Iterations:
         be biased until the map has followed.
         """
         ranges = corrected.ranges
-        paths = blocked_paths(
+        clear = clear_paths(
             self.ends, -range_residuals(before.corrected, before.estimate),
             1 / np.sqrt(ranges.precision))
         weighted = corrected.replaced(ranges=ranges.replaced(
-            precision=ranges.precision * np.maximum(paths.clear, _LEAST_WEIGHT)))
+            precision=ranges.precision * np.maximum(clear, _LEAST_WEIGHT)))
         estimate, weights = solve_clear(weighted, before.estimate)
         return CalibrationState(
-            parameters, noise, odometry, corrected, estimate, {**weights, 'ranges': paths.clear},
-            True)
+            parameters, noise, odometry, corrected, estimate, {**weights, 'ranges': clear}, True)
 
     def noise_known(self, update: Update) -> bool:
         """Whether the noise of most ranges is determined."""

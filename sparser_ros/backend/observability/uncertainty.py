@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -63,9 +65,9 @@ def uncertainty(
     carry = np.concatenate(
         [np.broadcast_to(np.eye(d), (len(newest), d, d)), rotation_jacobian(arm)], axis=2)
     bodies = _Bodies(problem, newest, carry, np.concatenate([
-        estimate.translation[segments.last], problem.centers[count:-1]]))
+        estimate.translation[segments.last], problem.centers[count:-1]]), covariance, factor)
     if gauge is None:
-        return bodies.uncertainty(covariance, factor)
+        return bodies.uncertainty(bodies.rows)
     own = segments.robot == segments.robot[gauge]
     paths = [pieces.segment == gauge]
     if np.sum(own) > 1:
@@ -73,11 +75,32 @@ def uncertainty(
         paths.append(own[pieces.segment])
 
     def best(paths: list[Mask]) -> Uncertainty:
-        return min((bodies.uncertainty(_at_rest(problem, covariance, path), factor)
+        return min((bodies.uncertainty(partial(bodies.beside_path, rest=_rest(problem, path)))
                     for path in paths), key=lambda seen: float(np.sum(seen.position**2)))
 
+    robot = np.concatenate([segments.robot, np.full(len(bodies.place) - len(newest), -1)])
+    # A robot stands where its newest segment ends.
+    ends = robot < 0
+    ends[[segments.newest(k) for k in np.unique(segments.robot)]] = True
+
+    def beside_each_other(seen: Uncertainty) -> Uncertainty:
+        """Each body relative to those others that are sure as `seen` from one path; where these
+        are too few, to all pieces of sure segments."""
+        sure = np.concatenate([seen.position, seen.landmark]) < limit_m
+        path = sure[:len(newest)][pieces.segment]
+        rest = _rest(
+            problem, path if np.any(path) else pieces.segment == int(np.argmin(pieces.first)))
+
+        def rows(body: int) -> Array:
+            others = sure & ends & ((robot != robot[body]) | (robot < 0))
+            others[body] = False
+            relative = bodies.beside(body, np.flatnonzero(others))
+            return bodies.beside_path(body, rest) if relative is None else relative
+
+        return bodies.uncertainty(rows)
+
     own_seen = best(paths)
-    found = bodies.beside_each_other(covariance, own_seen, pieces, segments, limit_m)
+    found = beside_each_other(own_seen)
     if not problem.outside:
         return found
     seen = max([own_seen, *(best([pieces.segment == segment]) for segment in np.unique(
@@ -86,7 +109,7 @@ def uncertainty(
     if seen is own_seen:
         return found
     # Two robots of an upright map that know each other are sure, the gauge robot or not.
-    other = bodies.beside_each_other(covariance, seen, pieces, segments, limit_m)
+    other = beside_each_other(seen)
     return replace(other, heading=np.minimum(found.heading, other.heading),
                    position=np.minimum(found.position, other.position))
 
@@ -102,6 +125,10 @@ class _Bodies:
     """(b, d, d + turns): displacement of the newest pose by the motion of that piece."""
     place: Array
     """(b + m, d), metres."""
+    covariance: Array
+    """Of all unknowns."""
+    factor: float
+    """The variance factor in it."""
 
     def rows(self, body: int) -> Array:
         """(d or d + turns, unknowns): displacement of a body, its turn below it."""
@@ -116,91 +143,40 @@ class _Bodies:
         row[d:, at.start + d:at.stop] = np.eye(problem.turns)
         return row
 
-    def uncertainty(self, covariance: Array, factor: float) -> Uncertainty:
-        """By a covariance of all unknowns."""
-        d, b = self.problem.dimension, len(self.newest)
-        squares = []
-        for body in range(len(self.place)):
-            row = self.rows(body)
-            squares.append(row @ covariance @ row.T)
-        return _uncertainty(squares, b, d, factor)
-
-    def beside_each_other(
-        self, covariance: Array, seen: Uncertainty, pieces: Pieces, segments: OdometrySegments,
-        limit_m: float,
-    ) -> Uncertainty:
-        """Each relative to those others that are sure as `seen` from one path."""
-        d, b = self.problem.dimension, len(self.newest)
-        sure = np.concatenate([seen.position, seen.landmark]) < limit_m
-        robot = np.concatenate([segments.robot, np.full(len(self.place) - b, -1)])
-        # A robot stands where its newest segment ends.
-        newest = np.arange(len(self.place)) >= b
-        newest[[segments.newest(k) for k in np.unique(segments.robot)]] = True
-        squares = []
-        for body in range(len(self.place)):
-            row = self.rows(body)
-            others = sure & newest & ((robot != robot[body]) | (body >= b))
-            others[body] = False
-            relative = self._relative(body, others)
-            if relative is None:
-                relative = self._to_path(body, sure, pieces)
-            square = np.diag(np.full(len(row), np.inf)) if relative is None else (
-                relative[:len(row)] @ covariance @ relative[:len(row)].T)
-            squares.append(square)
-        return _uncertainty(squares, b, d, seen.variance_factor)
-
-    def _relative(self, body: int, others: Mask) -> Array | None:
-        """(d or d + turns, unknowns): of a body beside others; None where these are too few."""
-        d, names = self.problem.dimension, np.flatnonzero(others)
-        motion = relative_to(self.place[body], self.place[names], self.problem.outside)
+    def beside(self, body: int, others: Index) -> Array | None:
+        """The same relative to other bodies; None where these are too few."""
+        d, row = self.problem.dimension, self.rows(body)
+        motion = relative_to(self.place[body], self.place[others], self.problem.outside)
         if motion is None:
             return None
-        row = self.rows(body)
-        moved = np.concatenate([self.rows(int(k))[:d] for k in names])
+        moved = np.concatenate([self.rows(int(k))[:d] for k in others])
         return np.asarray(row - motion[:len(row)] @ moved)
 
-    def _to_path(self, body: int, sure: Mask, pieces: Pieces) -> Array | None:
-        """The same beside all pieces of sure segments."""
-        problem, d = self.problem, self.problem.dimension
-        mask = sure[:len(self.newest)][pieces.segment]
-        if not np.any(mask):
-            mask = pieces.segment == int(np.argmin(pieces.first))
-        rest = _frame(problem, mask)[1]
-        row = self.rows(body)
-        motion = np.concatenate([
-            np.eye(d), rotation_jacobian(self.place[body][None])[0]], axis=1) @ rest
-        full = np.concatenate([motion, rest[d:]])
-        return np.asarray(row - full[:len(row)])
+    def beside_path(self, body: int, rest: Array) -> Array:
+        """The same in the frame of `_rest`."""
+        d, row = self.problem.dimension, self.rows(body)
+        move = np.concatenate([np.eye(d), rotation_jacobian(self.place[body][None])[0]], axis=1)
+        return np.asarray(row - np.concatenate([move @ rest, rest[d:]])[:len(row)])
+
+    def uncertainty(self, rows: Callable[[int], Array]) -> Uncertainty:
+        """Of all bodies, whose displacements are `rows` of the unknowns."""
+        d, b = self.problem.dimension, len(self.newest)
+        squares = [row @ self.covariance @ row.T for row in map(rows, range(len(self.place)))]
+        turns, moves = (np.array([_largest(square) for square in part]) for part in (
+            [square[d:, d:] for square in squares[:b]], [square[:d, :d] for square in squares]))
+        return Uncertainty(turns, moves[:b], moves[b:], self.factor)
 
 
-def _uncertainty(squares: list[Array], b: int, d: int, factor: float) -> Uncertainty:
-    """Standard deviations by covariances of b poses, then of landmarks."""
-    turns = [_largest(one[None, d:, d:])[0] for one in squares[:b]]
-    moves = [_largest(one[None, :d, :d])[0] for one in squares]
-    return Uncertainty(
-        np.array(turns), np.array(moves[:b]), np.array(moves[b:]), factor)
-
-
-def _at_rest(problem: RigidProblem, covariance: Array, path: Mask) -> Array:
-    """The covariance in the frame in which the pieces of a path are at rest."""
-    motion, rest = _frame(problem, path)
-    return _aligned(covariance, motion @ rest)
-
-
-def _frame(problem: RigidProblem, own: Mask) -> tuple[Array, Array]:
-    """How everything moves with the frame (unknowns, s), and the motion of the frame in which the
-    pieces of a mask are at rest (s, unknowns), by least squares."""
+def _rest(problem: RigidProblem, own: Mask) -> Array:
+    """(d + turns, unknowns): motion of the frame in which the pieces of a mask are at rest, by
+    least squares."""
     d, turns, count = problem.dimension, problem.turns, problem.pieces
     size = d + turns
     motion = np.zeros((problem.unknowns, size))
     body = motion[:count * size].reshape(count, size, size)
-    arms = rotation_jacobian(problem.centers[:-1])
     body[:, :d, :d] = np.eye(d)
-    body[:, :d, d:] = arms[:count]
+    body[:, :d, d:] = rotation_jacobian(problem.centers[:count])
     body[:, d:, d:] = np.eye(turns)
-    points = motion[count * size:].reshape(-1, d, size)
-    points[:, :, :d] = np.eye(d)
-    points[:, :, d:] = arms[count:]
     if problem.outside >= Outside.VERTICAL:
         motion[:, d:-1] = 0.0
     if problem.outside >= Outside.HEIGHT:
@@ -211,15 +187,8 @@ def _frame(problem: RigidProblem, own: Mask) -> tuple[Array, Array]:
     weighted = np.concatenate([weight.ravel(), np.zeros(len(motion) - weight.size)])[
         :, None] * motion
     if problem.outside:
-        return motion, np.linalg.pinv(weighted.T @ motion) @ weighted.T
-    return motion, np.linalg.solve(weighted.T @ motion, weighted.T)
-
-
-def _aligned(covariance: Array, project: Array) -> Array:
-    """The covariance after rigid alignment; `project` is the part of all that is motion of it."""
-    # P - G K P - (G K P)^T + G K P K^T G^T, without the square matrix I - G K.
-    moved = project @ covariance
-    return np.asarray(covariance - moved - moved.T + moved @ project.T)
+        return np.asarray(np.linalg.pinv(weighted.T @ motion) @ weighted.T)
+    return np.linalg.solve(weighted.T @ motion, weighted.T)
 
 
 def _variance_factor(problem: RigidProblem) -> float:
@@ -229,10 +198,8 @@ def _variance_factor(problem: RigidProblem) -> float:
     return max(1.0, problem.cost(problem.identity()) / free) if free > 0 else 1.0
 
 
-def _largest(covariance: Array) -> Array:
-    """(k,): square roots of the largest eigenvalues."""
-    if not len(covariance):
-        return np.zeros(0)
-    finite = np.all(np.isfinite(covariance), axis=(1, 2))
-    known = np.where(finite[:, None, None], covariance, 0.0)
-    return np.where(finite, np.sqrt(np.maximum(np.linalg.eigvalsh(known)[:, -1], 0.0)), np.inf)
+def _largest(covariance: Array) -> float:
+    """Square root of the largest eigenvalue; infinite where it is not known."""
+    if not np.all(np.isfinite(covariance)):
+        return np.inf
+    return float(np.sqrt(max(np.linalg.eigvalsh(covariance)[-1], 0.0)))

@@ -1,14 +1,16 @@
 """Noise of ranges from residuals, and probabilities of blocked paths."""
 
+import itertools
+
 import numpy as np
 import pytest
 
+from sparser_ros.backend.calibrate import range_errors
 from sparser_ros.backend.calibrate.range_errors import (
     blocked_density,
-    blocked_paths,
     clear_density,
+    clear_paths,
     range_noise,
-    robust_variance,
 )
 from sparser_ros.graph import Ranges
 from sparser_ros.graph.ends import RangeEnds
@@ -79,11 +81,6 @@ def test_a_pair_that_is_blocked_for_long_is_no_noise_of_its_radios(share):
     assert np.sqrt(noise.variance(ends, ranges)) == pytest.approx(0.1, rel=0.1)
 
 
-def test_trimming_takes_no_noise_off():
-    assert robust_variance(np.random.default_rng(0).normal(size=20_000)) == pytest.approx(
-        1.0, rel=0.02)
-
-
 SIGMA = 0.1
 
 
@@ -102,20 +99,23 @@ def test_densities_integrate_to_one():
             1.0, abs=1e-3)
 
 
-def test_weights_are_those_of_the_gradient_of_the_likelihood():
-    """Fisher's identity: d log p / dx = sum over states of P(state) d log p(x | state) / dx."""
-    rng = np.random.default_rng(1)
-    ends, sigma = ends_of(40), np.full(40, SIGMA)
-    x = SIGMA * rng.normal(size=40) + np.where(rng.random(40) < 0.2, 0.4, 0.0)
-    found = blocked_paths(ends, x, sigma, 0.1, turns=0)
-    h = 1e-5
-    slope = (blocked_density(x + h, sigma) - blocked_density(x - h, sigma)) / (2 * h)
-    expected = -found.clear * x / SIGMA**2 + (1 - found.clear) * slope
-    for k in range(40):
-        step = h * (np.arange(40) == k)
-        up, down = (blocked_paths(ends, x + s * step, sigma, 0.1, turns=0) for s in (1, -1))
-        difference = (up.log_likelihood - down.log_likelihood) / (2 * h)
-        assert difference == pytest.approx(expected[k], rel=1e-4, abs=1e-4)
+def test_probabilities_are_those_of_all_sequences_of_states(monkeypatch):
+    """Two pairs, five ranges each: 32 sequences of clear and blocked paths a pair."""
+    monkeypatch.setattr(range_errors, '_SHARE_TURNS', 0)
+    ends, rng = ends_of(10, step_s=2.0), np.random.default_rng(1)
+    x, share = SIGMA * rng.normal(size=10) + 0.3 * (rng.random(10) < 0.4), 0.05
+    sigma = np.full(10, SIGMA)
+    density = np.exp([clear_density(x, sigma), blocked_density(x, sigma)])
+    rest, stay = np.array([1 - share, share]), np.exp(-2.0 / range_errors.PERSISTENCE_S)
+    move = stay * np.eye(2) + (1 - stay) * rest
+    for pair in (0, 1):
+        own = np.flatnonzero(ends.second == 1 + pair)
+        total, clear = 0.0, np.zeros(5)
+        for states in itertools.product((0, 1), repeat=5):
+            chance = rest[states[0]] * np.prod(move[states[:-1], states[1:]]) * np.prod(
+                density[states, own])
+            total, clear = total + chance, clear + chance * (np.array(states) == 0)
+        np.testing.assert_allclose(clear_paths(ends, x, sigma)[own], clear / total, rtol=1e-9)
 
 
 def test_a_burst_is_seen_where_a_single_range_would_pass():
@@ -123,21 +123,17 @@ def test_a_burst_is_seen_where_a_single_range_would_pass():
     ends = ends_of(200)
     x = SIGMA * rng.normal(size=200)
     burst = (ends.second == 1) & (ends.seconds >= 40) & (ends.seconds < 50)
-    found = blocked_paths(ends, x + np.where(burst, 0.25, 0.0), np.full(200, SIGMA))
-    assert np.mean(found.clear[burst]) < 0.2
-    assert np.mean(found.clear[~burst]) > 0.95
+    clear = clear_paths(ends, x + np.where(burst, 0.25, 0.0), np.full(200, SIGMA))
+    assert np.mean(clear[burst]) < 0.2 and np.mean(clear[~burst]) > 0.95
     single = ends.seconds == 45
-    alone = blocked_paths(ends, x + np.where(single, 0.25, 0.0), np.full(200, SIGMA))
-    assert np.all(alone.clear[single] > 0.5)
+    alone = clear_paths(ends, x + np.where(single, 0.25, 0.0), np.full(200, SIGMA))
+    assert np.all(alone[single] > 0.5)
 
 
 def test_long_ranges_are_doubted_sooner_than_short_ones():
     ends, sigma = ends_of(60), np.full(60, SIGMA)
     alone = 0.45 * (np.arange(60) == 30)
-    long, short = (blocked_paths(ends, sign * alone, sigma).clear[30] for sign in (1, -1))
+    long, short = (clear_paths(ends, sign * alone, sigma)[30] for sign in (1, -1))
     assert long < 0.5 < short
-    assert blocked_paths(ends, -10 * alone, sigma).clear[30] < 0.01
-
-
-def test_no_ranges():
-    assert len(blocked_paths(ends_of(0), np.zeros(0), np.zeros(0)).clear) == 0
+    assert clear_paths(ends, -10 * alone, sigma)[30] < 0.01
+    assert len(clear_paths(ends_of(0), np.zeros(0), np.zeros(0))) == 0

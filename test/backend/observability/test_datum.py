@@ -77,31 +77,23 @@ def heard(beacons, known, dimension=2):
 
 
 NONE, POSITION, MIRRORED = 'no known beacon', 'a position only', 'its mirror image'
+PLANE = [[0, 0], [5, 0], [9, 0], [3, 7]]
+SPACE = [[0, 0, 0], [5, 0, 0], [0, 5, 0], [1, 2, 6]]
 
 
-@pytest.mark.parametrize(('known', 'missing'), [
-    ((), NONE), ((0,), POSITION), ((0, 1), MIRRORED), ((0, 1, 2), MIRRORED), ((0, 1, 3), '')])
-def test_known_beacons_of_the_plane(known, missing):
-    words = frame_missing(heard([[0, 0], [5, 0], [9, 0], [3, 7]], known))
+@pytest.mark.parametrize(('beacons', 'known', 'missing'), [
+    (PLANE, (), NONE), (PLANE, (0,), POSITION), (PLANE, (0,), 'heading is unobservable'),
+    (PLANE, (0, 1), MIRRORED), (PLANE, (0, 1, 2), MIRRORED), (PLANE, (0, 1, 3), ''),
+    (SPACE, (0, 1), POSITION), (SPACE, (0, 1, 2), MIRRORED), (SPACE, (0, 1, 2, 3), '')])
+def test_known_beacons_fix_the_frame_by_the_space_that_they_span(beacons, known, missing):
+    words = frame_missing(heard(beacons, known, len(beacons[0])))
     assert missing in words and bool(words) == bool(missing)
     assert not words or all(f'L{k}' in words for k in known)
-
-
-@pytest.mark.parametrize(('known', 'missing'), [
-    ((0, 1), POSITION), ((0, 1, 2), MIRRORED), ((0, 1, 2, 3), '')])
-def test_known_beacons_of_space(known, missing):
-    beacons = [[0, 0, 0], [5, 0, 0], [0, 5, 0], [1, 2, 6]]
-    words = frame_missing(heard(beacons, known, 3))
-    assert missing in words and bool(words) == bool(missing)
 
 
 def test_beacons_that_are_not_heard_do_not_count():
     graph = heard([[0, 0], [5, 0]], (0, 1)).replaced(ranges=empty(Ranges, 2))
     assert NONE in frame_missing(graph)
-
-
-def test_one_known_beacon_is_said_to_leave_the_heading_open():
-    assert 'heading is unobservable' in frame_missing(heard([[0, 0]], (0,)))
 
 
 def test_a_prior_on_a_pose_fixes_the_frame():
