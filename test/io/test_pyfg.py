@@ -221,19 +221,6 @@ def test_round_trip(tmp_path_factory, seed, d, levers, absolute, landmarks, leng
         cost(graph, estimate_of(graph)), rel=1e-12)
 
 
-def test_kind_of_edge_survives_odd_numbers(tmp_path):
-    graph = random_graph(5)
-    table = graph.relative_poses
-    graph = graph.replaced(relative_poses=table.replaced(odometry=np.arange(len(table)) % 2 == 0))
-    pyfg.write(tmp_path / 'g.pyfg', graph)
-    back = pyfg.read(tmp_path / 'g.pyfg').relative_poses
-
-    def kinds(t):
-        return sorted(zip(t.i.tolist(), t.j.tolist(), t.odometry.tolist(), strict=True))
-
-    assert kinds(back) == kinds(graph.relative_poses)
-
-
 def test_thinned_keyframes_are_numbered_anew(tmp_path):
     graph = random_graph(6)
     graph = graph.replaced(poses=graph.poses.replaced(index=graph.poses.index * 10))
