@@ -384,6 +384,7 @@ class Auditor:
             self.config.backend.observability.flip_cost)
         named = contest if bare == self._store.treatment else None
         for pair in self._exchanges(contest.frame.robots, bare, judgement)[:_MOST_EXCHANGES]:
+            before = self._attempts.exchanges.get(pair, 0)
             self._attempts.exchanges[pair] = self._store.n_measurements
             if named is None and (named := self._solved(bare, contest, contest.best.whole)):
                 self._search(named, asked)
@@ -397,7 +398,8 @@ class Auditor:
             if gain > margin:
                 self._begin_anew(other.data.treatment)
                 return self._with_faults(other, denied=False, asked=asked, scratch=False)
-            if gain < -margin and end is SearchEnd.AGREED:
+            if gain < -margin and (before or end is SearchEnd.AGREED):
+                # Starts may miss the best map of a young graph: one try may be chance.
                 self._attempts.own_radios.add(pair)
         return contest, judgement
 
