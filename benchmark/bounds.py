@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparser_ros.graph import Graph
-from sparser_ros.solver.certificate import Certifier
-from sparser_ros.solver.dual_ascent import sharpened
+from sparser_ros.solver.certificate import Certifier, sharpened
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator

@@ -1,4 +1,4 @@
-"""The one place that chooses: features of a graph in, the plan of its solve with reasons out."""
+"""The one place that chooses: a problem in, the plan of its solve with reasons out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from ..config import SolverConfig, SolverError
+from ..graph import Graph
 from ..linalg.arrays import HOST
 from .compute_backend import ComputeBackend
 from .preconditioner import gauss_newton_pays
@@ -28,32 +29,6 @@ SECOND_THINNING_RANGES = 6
 
 WHOLE, THINNED, THINNED_TWICE = 0, 1, 2
 """How often the graph of a solve was thinned before."""
-
-
-@dataclass(frozen=True)
-class GraphFeatures:
-    """What a plan depends on."""
-
-    dimension: int
-    n_poses: int
-    n_ranges: int
-    n_robots: int
-    anchored: bool
-    """Whether something absolute fixes the frame."""
-    free_scale: bool
-    rotations_connected: bool
-    """Whether relative poses connect all rotations; not asked where an estimate is given."""
-    gauss_newton_pays: bool
-    """Whether the factor of T^T Q T is worth its time."""
-
-    @classmethod
-    def of(cls, schur: SchurOperator, *, given: bool = False) -> GraphFeatures:
-        """Features of an assembled problem; `given` tells that an estimate comes with it."""
-        graph = schur.problem.graph
-        return cls(
-            graph.dimension, graph.n_poses, graph.n_bearings,
-            int(graph.poses.robot.max(initial=0)) + 1, graph.anchored, bool(graph.free_scale),
-            not given and rotation_components(graph)[0] == 1, gauss_newton_pays(schur))
 
 
 @dataclass(frozen=True)
@@ -108,29 +83,30 @@ class Plan:
 
 
 def make_plan(
-    features: GraphFeatures, config: SolverConfig, backend: ComputeBackend, *,
+    schur: SchurOperator, config: SolverConfig, backend: ComputeBackend, *,
     given: bool = False, thinned: int = WHOLE,
 ) -> Plan:
-    """Choose for one graph; SolverError where the configuration contradicts the graph.
+    """Choose for an assembled problem; SolverError where the configuration contradicts the graph.
 
     `given`: an estimate to refine is given. `thinned`: WHOLE, or how often this graph was thinned
     before it came here.
     """
+    graph = schur.problem.graph
     reasons: dict[str, str] = {'backend': backend.reason}
-    init, rank = _start(features, config, given, reasons)
-    twice = _thinned_twice(features, config, thinned)
+    init, rank = _start(graph, config, given, reasons)
+    twice = _thinned_twice(graph, config, thinned)
     factor = 1 if given or config.target_cost is not None else (
-        _coarsening(features, config, thinned, THINNED_POSES))
-    early = config.init == 'auto' and features.n_ranges > 0
+        _coarsening(graph, config, thinned, THINNED_POSES))
+    early = config.init == 'auto' and graph.n_bearings > 0
     robust_start = ''
     if config.robust.kernel != 'none' and config.target_cost is None:
-        robust_start = _robust_start(config, given, rank == features.dimension, factor, reasons)
+        robust_start = _robust_start(config, given, rank == graph.dimension, factor, reasons)
         if robust_start == 'trusted' and config.init == 'auto':
             init, reasons['init'] = 'odometry', 'only trusted measurements shape a robust start'
     through_thinned = robust_start == 'thinned' if robust_start else early
     if through_thinned and factor > 1:
-        reasons['coarsening'] = f'{features.n_poses} poses; starts are compared on a small graph'
-    relaxation = _coarsening(features, config, thinned, poses=250)
+        reasons['coarsening'] = f'{graph.n_poses} poses; starts are compared on a small graph'
+    relaxation = _coarsening(graph, config, thinned, poses=250)
     if relaxation > 1:
         reasons['relaxation_coarsening'] = 'a rough relaxation of fewer poses is nearer'
     reasons['rounding'] = (
@@ -144,8 +120,8 @@ def make_plan(
         compare_starts=thinned > WHOLE and not twice,
         relaxation_coarsening=relaxation,
         early_rounding=early,
-        confirm_rounding=features.n_robots > 1,
-        preconditioner=_preconditioner(features, backend, reasons),
+        confirm_rounding=int(graph.poses.robot.max(initial=0)) > 0,
+        preconditioner=_preconditioner(schur, backend, reasons),
         robust_start=robust_start,
         backend=backend.arrays.name,
         thinned=thinned,
@@ -154,26 +130,26 @@ def make_plan(
 
 
 def _start(
-    features: GraphFeatures, config: SolverConfig, given: bool, reasons: dict[str, str]
+    graph: Graph, config: SolverConfig, given: bool, reasons: dict[str, str]
 ) -> tuple[str, int]:
     """Start and rank: rank d where the relative poses determine all rotations."""
-    d = features.dimension
+    d = graph.dimension
     if given:
         reasons['init'] = 'an estimate is given'
         return 'initial', d
     lifted = max(RELAXATION_RANK, d)
     init, rank = config.init, config.rank
     reasons['init'] = reasons['rank'] = 'as configured'
-    determined = features.rotations_connected and not features.n_ranges
+    determined = not graph.n_bearings and rotation_components(graph)[0] == 1
     if init == 'auto':
         if determined:
-            init = 'chordal' if features.anchored else 'spectral'
+            init = 'chordal' if graph.anchored else 'spectral'
             reasons['init'] = 'relative poses determine all rotations, ' + (
-                'absolute data fix the frame' if features.anchored else 'nothing fixes the frame')
+                'absolute data fix the frame' if graph.anchored else 'nothing fixes the frame')
         else:
             init = 'random'
             reasons['init'] = (
-                'ranges make the problem far from convex' if features.n_ranges
+                'ranges make the problem far from convex' if graph.n_bearings
                 else 'relative poses do not connect all rotations')
     if not rank:
         rank = lifted if init == 'random' else d
@@ -185,23 +161,23 @@ def _start(
     return init, rank
 
 
-def _thinned_twice(features: GraphFeatures, config: SolverConfig, thinned: int) -> bool:
+def _thinned_twice(graph: Graph, config: SolverConfig, thinned: int) -> bool:
     """Whether a thinned graph is so large that it is thinned once more."""
     least = SECOND_THINNING_FROM * THINNED_POSES
-    return thinned == THINNED and config.coarsening == 0 and features.n_poses >= least
+    return thinned == THINNED and config.coarsening == 0 and graph.n_poses >= least
 
 
 def _coarsening(
-    features: GraphFeatures, config: SolverConfig, thinned: int, poses: int
+    graph: Graph, config: SolverConfig, thinned: int, poses: int
 ) -> int:
     """Poses per kept pose of a first solve that keeps at least `poses`; 1 = the whole at once."""
-    if features.free_scale or not features.n_poses or thinned == THINNED_TWICE:
+    if graph.free_scale or not graph.n_poses or thinned == THINNED_TWICE:
         return 1
     if thinned == THINNED:
-        twice = _thinned_twice(features, config, thinned)
+        twice = _thinned_twice(graph, config, thinned)
         return SECOND_THINNING if twice else 1
     return config.coarsening or max(
-        1, min(MOST_THINNING, features.n_poses // poses))
+        1, min(MOST_THINNING, graph.n_poses // poses))
 
 
 def _robust_start(
@@ -223,18 +199,19 @@ def _robust_start(
 
 
 def _preconditioner(
-    features: GraphFeatures, backend: ComputeBackend, reasons: dict[str, str]
+    schur: SchurOperator, backend: ComputeBackend, reasons: dict[str, str]
 ) -> str:
     """Of the refinement at rank d, where the graph tells."""
-    if features.free_scale:
+    graph = schur.problem.graph
+    if graph.free_scale:
         choice, why = 'regularised', 'poses of free scale'
-    elif features.n_ranges:
+    elif graph.n_bearings:
         choice, why = 'newton', 'ranges are stiff along directions that only the Hessian sees'
     elif backend.arrays is not HOST and backend.eager:
         choice, why = 'regularised', 'the others run on the CPU only'
-    elif features.gauss_newton_pays:
+    elif gauss_newton_pays(schur):
         choice, why = 'frozen', (
-            'in the plane its factor is no larger than that of Q' if features.dimension == 2
+            'in the plane its factor is no larger than that of Q' if graph.dimension == 2
             else 'its factor costs few CG steps')
     else:
         choice, why = 'regularised', 'the factor of T^T Q T would cost more than it saves'

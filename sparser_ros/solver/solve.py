@@ -17,7 +17,7 @@ from ..linalg.process import single_threaded_blas
 from ..linalg.rotations import align
 from .gnc import Graduation
 from .manifold import round_to_rotations
-from .plan import GraphFeatures, Plan, make_plan
+from .plan import Plan, make_plan
 from .result import SolveResult, SolveStats, SolveStatus, is_finite
 from .stages import Progress, SolveContext, relax
 from .staircase import Assessment, assess
@@ -59,8 +59,7 @@ def solve(
         # The quadratic problem, its Schur complement, and what suits them.
         context = SolveContext(graph, config, progress=progress)
         given = initial is not None
-        plan = make_plan(
-            GraphFeatures.of(context.schur, given=given), config, context.backend, given=given)
+        plan = make_plan(context.schur, config, context.backend, given=given)
         log.debug('plan of %s:\n%s', graph.name, plan)
         if config.target_cost is not None:
             return _relaxed_to_target(context, plan, initial)

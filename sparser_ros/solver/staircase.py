@@ -16,12 +16,15 @@ from ..array_types import Array
 from .certificate import (
     DUAL_VECTORS,
     ESCAPE_DIRECTIONS,
+    FAR,
+    ROUND_GAIN_SHARE,
     SADDLE_GAP,
     Certificate,
     Certifier,
     Multipliers,
+    ascended_gap,
+    sharpened,
 )
-from .dual_ascent import FAR, ROUND_GAIN_SHARE, ascended_gap, sharpened
 from .manifold import Manifold, reduce_rank
 from .newton_descent import ESCAPE_BEGUN, SHIFT_GROWTH, NewtonDescent
 from .plan import Plan

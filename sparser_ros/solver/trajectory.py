@@ -16,7 +16,7 @@ from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from .gnc import Graduation
 from .manifold import round_to_rotations
-from .plan import THINNED_TWICE, GraphFeatures, Plan, make_plan
+from .plan import THINNED_TWICE, Plan, make_plan
 from .result import SolveStatus, is_finite
 from .robust import Reweighting
 from .stages import (
@@ -217,8 +217,7 @@ def _solve_thinned(context: SolveContext, seed: int, thinned: int) -> Trajectory
     to 20 % above) unless refinement settles at once. Several starts cost little on a thinned
     graph; two that end at the same least cost decide.
     """
-    features = GraphFeatures.of(context.schur)
-    plan = make_plan(features, context.config, context.backend, thinned=thinned)
+    plan = make_plan(context.schur, context.config, context.backend, thinned=thinned)
     best = find_trajectory(context, plan, seed)
     if best.settled or not plan.compare_starts:
         return best
@@ -274,8 +273,7 @@ def _thinned_estimate(context: SolveContext, plan: Plan, seed: int) -> Estimate 
     begin = time.perf_counter()
     coarse = coarsen(context.graph, plan.coarsening)
     inner = context.thinned(coarse.graph)
-    inner_plan = make_plan(
-        GraphFeatures.of(inner.schur), inner.config, inner.backend, thinned=THINNED_TWICE)
+    inner_plan = make_plan(inner.schur, inner.config, inner.backend, thinned=THINNED_TWICE)
     y = find_robust_trajectory(inner, inner_plan, seed)[0].refined.y
     estimate = inner.problem.unpack(y, inner.schur.points(y))
     context.absorb(inner, begin)

@@ -14,8 +14,7 @@ from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph, Landmarks, Poses, RelativePoses, empty_graph
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve, staircase
-from sparser_ros.solver.certificate import Certifier, Multipliers
-from sparser_ros.solver.dual_ascent import sharpened
+from sparser_ros.solver.certificate import Certifier, Multipliers, sharpened
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator

@@ -10,7 +10,7 @@ from sparser_ros.config import SolverConfig
 from sparser_ros.solver import plan as plan_module
 from sparser_ros.solver import solve, staircase
 from sparser_ros.solver.newton_descent import NewtonDescent
-from sparser_ros.solver.plan import GraphFeatures, make_plan
+from sparser_ros.solver.plan import make_plan
 from sparser_ros.solver.stages import SolveContext
 from sparser_ros.solver.staircase import relaxed_above
 from sparser_ros.solver.trajectory import find_trajectory
@@ -20,7 +20,7 @@ def thinnable(seed: int):  # type: ignore[no-untyped-def]
     graph = world(seed, robots=2, length=40, ranges=120, noise=1.0)
     context = SolveContext(graph, SolverConfig())
     with patch.object(plan_module, 'THINNED_POSES', 10):
-        plan = make_plan(GraphFeatures.of(context.schur), SolverConfig(), context.backend)
+        plan = make_plan(context.schur, SolverConfig(), context.backend)
         trajectory = find_trajectory(context, plan, 0)
     assert plan.coarsening > 1
     return context, plan, trajectory

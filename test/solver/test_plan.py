@@ -9,7 +9,7 @@ from helpers import world
 from benchmark.synthetic import pose_graph, range_graph
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.solver import plan, solve
-from sparser_ros.solver.plan import THINNED, THINNED_TWICE, GraphFeatures, make_plan
+from sparser_ros.solver.plan import THINNED, THINNED_TWICE, make_plan
 from sparser_ros.solver.stages import SolveContext
 
 GM = RobustConfig(kernel='gm', gnc=True)
@@ -17,8 +17,8 @@ GM = RobustConfig(kernel='gm', gnc=True)
 
 def plan_of(graph, thinned=0, given=False, **options):  # type: ignore[no-untyped-def]
     context = SolveContext(graph, SolverConfig(**options))
-    features = GraphFeatures.of(context.schur, given=given)
-    return make_plan(features, context.config, context.backend, given=given, thinned=thinned)
+    return make_plan(
+        context.schur, context.config, context.backend, given=given, thinned=thinned)
 
 
 @pytest.mark.parametrize('graph, init, rank, preconditioner', [
