@@ -7,9 +7,9 @@ order from `cholesky.fill_reducing_order` or `ordering`:
 - `block_cholesky`, `fronts`: matrices of b x b blocks, factorised once for many solves. Dense
   fronts where the factor fills in, single columns of blocks elsewhere: with fronts alone a whole
   solve of a pose graph takes a tenth longer.
-- `cliques`, `clique_tree`: a factor of which parts are replaced while measurements come in, and
+- `clique_tree`: a factor of which parts are replaced while measurements come in, and
   marginal covariances from it. `term_kernels` forms its fronts from the terms of the cost.
 
-`arrays` has what a trust region asks of a device, on the CPU by `manifold_kernels`, `cg_kernels`
-and `sparse_kernels`; `gpu/` has the same on a CUDA device.
+`arrays` has what a trust region asks of a device, on the CPU by `trust_region_kernels` and
+`sparse_kernels`; `gpu/` has the same on a CUDA device.
 """

@@ -14,9 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..array_types import Array
-from . import cg_kernels
+from . import trust_region_kernels
 from .cholesky import SymbolicCholesky
-from .manifold_kernels import dot, kernels
 from .sparse_kernels import sparse_kernels
 
 
@@ -56,15 +55,15 @@ class Arrays:
     """CG steps from one look at the state to the next."""
     errors: tuple[type[BaseException], ...] = ()
     """Failures of this backend that another one may not have."""
-    dot: Callable[..., Any] = staticmethod(dot)
-    manifold: Callable[..., Any] = staticmethod(kernels)
+    dot: Callable[..., Any] = staticmethod(trust_region_kernels.dot)
+    manifold: Callable[..., Any] = staticmethod(trust_region_kernels.kernels)
     """(d, p): the kernels project, multipliers, hessian and retract of
-    `linalg/manifold_kernels.py`."""
+    `linalg/trust_region_kernels.py`."""
     # The four parts of a CG step.
-    advance: Callable[..., Any] = staticmethod(cg_kernels.advance)
-    move: Callable[..., Any] = staticmethod(cg_kernels.move)
-    turn: Callable[..., Any] = staticmethod(cg_kernels.turn)
-    redirect: Callable[..., Any] = staticmethod(cg_kernels.redirect)
+    advance: Callable[..., Any] = staticmethod(trust_region_kernels.advance)
+    move: Callable[..., Any] = staticmethod(trust_region_kernels.move)
+    turn: Callable[..., Any] = staticmethod(trust_region_kernels.turn)
+    redirect: Callable[..., Any] = staticmethod(trust_region_kernels.redirect)
 
     def active(self) -> AbstractContextManager[Any]:
         """Context in which its operations must run."""
@@ -102,10 +101,10 @@ class HostMatrix:
         self._parts = matrix.indptr, matrix.indices, matrix.data
 
     def product(self, x: Array, out: Array) -> None:
-        sparse_kernels(x.shape[1]).csr_product(*self._parts, x, out)
+        sparse_kernels(x.shape[1]).csr_product(*self._parts, x, False, out)
 
     def subtract(self, x: Array, out: Array) -> None:
-        sparse_kernels(x.shape[1]).csr_subtract(*self._parts, x, out)
+        sparse_kernels(x.shape[1]).csr_product(*self._parts, x, True, out)
 
 
 HOST = Arrays()

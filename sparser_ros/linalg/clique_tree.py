@@ -24,8 +24,8 @@ from scipy.linalg import solve_triangular
 
 from ..array_types import Array, Index
 from .cholesky import NotPositiveDefiniteError
-from .cliques import Elimination, eliminate
 from .compiled import fast, inlined
+from .ordering import Elimination, eliminate
 
 WASTED_RATIO = 1.5
 """Floats stored, those of replaced cliques included, over floats in use, above which everything is

@@ -1,15 +1,18 @@
-"""Orders: of elimination with fewest multiplications, by AMD or nested dissection; of keys."""
+"""Orders of elimination, by AMD or nested dissection, and the cliques that they give."""
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..array_types import Index
-from .cholesky import OrderingUnavailableError, SymbolicCholesky
+from .cholesky import OrderingUnavailableError, SymbolicCholesky, fill_reducing_order
 from .compiled import compiled
+from .symbolic import elimination_tree, factor_pattern, permuted_pattern
 
 REDUCED_FROM_NODES = 20_000
 """Nodes with three neighbours or more, from which chains are eliminated before the rest is ordered;
@@ -116,3 +119,117 @@ def _chains_of(indptr, indices):  # type: ignore[no-untyped-def]
                     pairs[paired, 0], pairs[paired, 1] = s, at
                     paired += 1
     return order[:count].copy(), np.flatnonzero(core), pairs[:paired].copy()
+
+
+# -- cliques: unknowns that are eliminated together
+
+
+DISSECTION_NODES = 200
+"""Nodes above which METIS orders a clique tree instead of minimum degree, as CHOLMOD's own nested
+dissection does."""
+MERGED_AT_MOST = 16
+"""Inner nodes of a merged clique that may hold `MERGED_ZEROS`: 16 poses of the plane, 48 rows."""
+MERGED_ALWAYS = 4
+"""Inner nodes up to which cliques are merged whatever zeros this fills: walking over a clique costs
+more than the arithmetic of so few rows."""
+MERGED_ZEROS = 0.4
+"""Largest share of zeros in a merged clique of more inner nodes."""
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """Cliques in an order in which children come before parents; nodes are numbers below m."""
+
+    inner: Index
+    """(m,): inner nodes, one clique after the other."""
+    inner_counts: Index
+    """(cliques,)"""
+    outer: Index
+    """Outer nodes, one clique after the other, each in the order of elimination."""
+    outer_counts: Index
+    parent: Index
+    """(cliques,): -1 = none."""
+    clique_of: Index
+    """(m,)."""
+
+
+def eliminate(m: int, pairs: Index, elements: list[Index], last: Index) -> Elimination:
+    """Cliques of a graph of m nodes whose edges are `pairs` (k, 2) and all pairs of each element.
+
+    Nodes `last` are eliminated last, in this order, the others by nested dissection where they
+    are many: minimum degree may eliminate a chain from one end to the other, and then a change at
+    one end changes every clique up to the other.
+    """
+    i = np.concatenate([pairs[:, 0], *(np.repeat(element, len(element)) for element in elements)])
+    j = np.concatenate([pairs[:, 1], *(np.tile(element, len(element)) for element in elements)])
+    pattern = _symmetric(i, j, m)
+    free = np.ones(m, dtype=bool)
+    free[last] = False
+    nodes, number = np.flatnonzero(free), np.cumsum(free) - 1
+    kept = free[i] & free[j]
+    order = np.concatenate([
+        nodes[_order_of(_symmetric(number[i[kept]], number[j[kept]], len(nodes)))],
+        last]).astype(np.int64)
+    rank = np.empty(m, dtype=np.int64)
+    rank[order] = np.arange(m)
+    starts, rows = permuted_pattern(pattern.indptr, pattern.indices, order, rank)
+    parent, counts = elimination_tree(starts, rows)
+    _, below = factor_pattern(starts, rows, parent, counts)
+    tops, clique = np.unique(_merged(
+        parent, counts, MERGED_AT_MOST, MERGED_ALWAYS,
+        MERGED_ZEROS), return_inverse=True)
+    above = parent[tops]
+    clique_of = np.empty(m, dtype=np.int64)
+    clique_of[order] = clique
+    return Elimination(
+        order[np.argsort(clique, kind='stable')], np.bincount(clique, minlength=len(tops)),
+        order[below[np.repeat(np.isin(np.arange(m), tops), counts - 1)]], counts[tops] - 1,
+        np.where(above >= 0, clique[above], -1), clique_of)
+
+
+def _symmetric(i: Index, j: Index, m: int) -> sp.csc_matrix:
+    """(m, m): a pattern with these entries, those across the diagonal, and the diagonal."""
+    every = np.arange(m)
+    rows, columns = np.concatenate([i, j, every]), np.concatenate([j, i, every])
+    return sp.csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(m, m))
+
+
+def _order_of(pattern: sp.csc_matrix) -> Index:
+    if pattern.shape[0] > DISSECTION_NODES:
+        with suppress(OrderingUnavailableError):
+            return fill_reducing_order(pattern, 'metis')
+    return fill_reducing_order(pattern)
+
+
+@compiled()
+def _merged(parent, counts, most_nodes, any_zeros_nodes, zero_share):  # type: ignore[no-untyped-def]
+    """(m,): last node of each node's clique, from the elimination tree and entries of columns.
+
+    Cliques of up to `any_zeros_nodes` inner nodes are merged whatever this fills, those of up to
+    `most_nodes` where no more than `zero_share` of the entries are zeros.
+    """
+    m = len(parent)
+    youngest = np.full(m, -1, dtype=np.int64)
+    sibling = np.full(m, -1, dtype=np.int64)
+    top = np.arange(m)
+    size = np.ones(m, dtype=np.int64)
+    filled = np.zeros(m, dtype=np.int64)
+    for k in range(m):
+        child = youngest[k]
+        while child >= 0:
+            n = size[child] + size[k]
+            zeros = size[child] * (size[k] + counts[k] - counts[child])
+            zeros += filled[child] + filled[k]
+            entries = n * (n + 1) // 2 + n * (counts[k] - 1)
+            if n <= any_zeros_nodes or zeros == 0 or (
+                    n <= most_nodes and zeros <= zero_share * entries):
+                top[child] = k
+                size[k] = n
+                filled[k] = zeros
+            child = sibling[child]
+        if parent[k] >= 0:
+            sibling[k] = youngest[parent[k]]
+            youngest[parent[k]] = k
+    for k in range(m - 1, -1, -1):
+        top[k] = top[top[k]]
+    return top

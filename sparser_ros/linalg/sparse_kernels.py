@@ -29,8 +29,8 @@ def sparse_kernels(p: int) -> SimpleNamespace:
     zero = (0.0,) * width
 
     @fast
-    def csr_product(indptr, indices, data, x, out):  # type: ignore[no-untyped-def]
-        """out = A x for a CSR matrix A."""
+    def csr_product(indptr, indices, data, x, subtract, out):  # type: ignore[no-untyped-def]
+        """out = A x for a CSR matrix A, or out -= A x."""
         acc = np.empty(p)
         for r in range(out.shape[0]):
             for c in range(p):
@@ -41,22 +41,7 @@ def sparse_kernels(p: int) -> SimpleNamespace:
                 for c in range(p):
                     acc[c] += a * x[j, c]
             for c in range(p):
-                out[r, c] = acc[c]
-
-    @fast
-    def csr_subtract(indptr, indices, data, x, out):  # type: ignore[no-untyped-def]
-        """out -= A x for a CSR matrix A."""
-        acc = np.empty(p)
-        for r in range(out.shape[0]):
-            for c in range(p):
-                acc[c] = 0.0
-            for e in range(indptr[r], indptr[r + 1]):
-                a = data[e]
-                j = indices[e]
-                for c in range(p):
-                    acc[c] += a * x[j, c]
-            for c in range(p):
-                out[r, c] -= acc[c]
+                out[r, c] = out[r, c] - acc[c] if subtract else acc[c]
 
     @fast
     def llt_solve(indptr, indices, data, inverse_diagonal, x):  # type: ignore[no-untyped-def]
@@ -112,7 +97,6 @@ def sparse_kernels(p: int) -> SimpleNamespace:
 
     return SimpleNamespace(
         csr_product=csr_product,
-        csr_subtract=csr_subtract,
         llt_solve=llt_solve,
         gather=gather,
         scatter=scatter,

@@ -12,7 +12,7 @@ trajectory. With G = Q Y, the gradient in the ambient space without its factor 2
 
 They are the standard conversions from the Euclidean gradient and Hessian (Boumal 2023; Absil,
 Mahony and Sepulchre 2008, chapters 3 to 5), on the CPU or a GPU by the loops of
-`linalg/manifold_kernels.py`.
+`linalg/trust_region_kernels.py`.
 
 A camera whose depths are right up to a factor sees t~ as s R t~ (paper, table 1, row 3). The block
 of X_c is then S = s R^T, s > 0: its rows are orthogonal and of one length. Such blocks have the

@@ -23,9 +23,8 @@ from typing import Protocol
 import numpy as np
 
 from ..array_types import Array
-from ..linalg import cg_kernels
 from ..linalg.arrays import Arrays, arrays_of
-from ..linalg.cg_kernels import Outcome, State
+from ..linalg.trust_region_kernels import SIZE, Outcome, State
 from .manifold import Manifold
 from .result import SolveStatus
 
@@ -144,7 +143,7 @@ class _Iteration:
             arrays.empty(y.shape) for _ in range(7))
         self.blocks = arrays.empty((manifold.n, manifold.d, manifold.d))
         self.scalars = arrays.empty((manifold.k,))
-        self.state = arrays.empty((cg_kernels.SIZE,))
+        self.state = arrays.empty((SIZE,))
 
     def reach(self) -> None:
         """Along the direction."""
@@ -204,7 +203,7 @@ class TruncatedCG:
         decrement = arrays.dot(at.r, at.z)
         if not decrement > enough:
             return CGStep(at.s, 0.0, 0.0, decrement, 0, CGStop.NOT_NEEDED)
-        state = np.zeros(cg_kernels.SIZE)
+        state = np.zeros(SIZE)
         state[State.MAX_STEPS] = rule.max_cg_steps
         state[State.RZ] = state[State.DD] = decrement
         # What is below a tenth of the tolerance changes the answer by less than that.

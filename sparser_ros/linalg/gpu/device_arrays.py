@@ -102,7 +102,7 @@ class DeviceArrays(Arrays):
 
 @dataclass(frozen=True)
 class ManifoldKernels:
-    """project, multipliers, hessian, retract: signatures of `linalg/manifold_kernels.py`."""
+    """project, multipliers, hessian, retract: signatures of `linalg/trust_region_kernels.py`."""
 
     runtime: Runtime
     d: int

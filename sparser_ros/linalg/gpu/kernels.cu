@@ -1,6 +1,6 @@
 // Kernels of the solver's inner loop on a GPU, for rotation blocks of D rows and matrices of P
-// columns (both defined at compile time). The twins of manifold_kernels.py,
-// sparse_kernels.py and cg_kernels.py in linalg/.
+// columns (both defined at compile time). The twins of trust_region_kernels.py
+// and sparse_kernels.py in linalg/.
 //
 // Arrays are C-ordered (rows, P); rows of Y: n blocks of D (rotations), k bearings, fixed rows.
 // With SPARSER_HOST a C++ compiler builds the same text: a kernel is then a function that does
@@ -154,7 +154,7 @@ DEVICE void polar(double (&a)[2][P]) {
     }
 }
 
-// Of three rows, by scaled Newton steps as in linalg/manifold_kernels.py.
+// Of three rows, by scaled Newton steps as in linalg/trust_region_kernels.py.
 DEVICE void polar(double (&a)[3][P]) {
     for (int step = 0; step < 30; ++step) {
         double h00 = 0, h01 = 0, h02 = 0, h11 = 0, h12 = 0, h22 = 0;
@@ -279,7 +279,7 @@ DEVICE double total(int count, const double *partial) {
     return sum_over<WARP>(s);
 }
 
-// Places in the state of a run of CG, as in linalg/cg_kernels.py.
+// Places in the state of a run of CG, as in linalg/trust_region_kernels.py.
 enum {
     DONE, STEPS, MAX_STEPS, RZ, TARGET, SS, SD, DD, RADIUS, MODEL, CURVATURE, ALPHA, STEP, BETA,
     TAU

@@ -164,11 +164,11 @@ class PartitionedInverse:
         b = np.empty_like(a)
         for steps, rest, x in ((self.there(), a, b), (self.back(), b, a)):
             for across, within, first, last in steps:
-                kernel.csr_subtract(
-                    across.indptr[first : last + 1], across.indices, across.data, x,
+                kernel.csr_product(
+                    across.indptr[first : last + 1], across.indices, across.data, x, True,
                     rest[first:last])
                 kernel.csr_product(
-                    within.indptr[first : last + 1], within.indices, within.data, rest,
+                    within.indptr[first : last + 1], within.indices, within.data, rest, False,
                     x[first:last])
         out = np.empty_like(a)
         out[self.order] = a

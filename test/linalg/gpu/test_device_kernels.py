@@ -16,12 +16,11 @@ from matrices import graph_matrix
 
 from sparser_ros.config import SolverError
 from sparser_ros.linalg import arrays as backends
-from sparser_ros.linalg import cg_kernels
 from sparser_ros.linalg.arrays import HOST, arrays_of
-from sparser_ros.linalg.cg_kernels import Outcome, State
 from sparser_ros.linalg.cholesky import factorize
 from sparser_ros.linalg.gpu.device import SOURCE, _Recorded, open_device
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
+from sparser_ros.linalg.trust_region_kernels import SIZE, Outcome, State
 from sparser_ros.solver.manifold import Manifold
 
 SIZES = [(2, 2), (2, 3), (2, 5), (3, 3), (3, 5), (3, 8)]
@@ -162,7 +161,7 @@ def test_a_step_of_cg(device, radius, curvature, most, target, outcome):  # type
     random = np.random.default_rng(5)
     direction, s, r, z = random.normal(size=(4, 70, 3))
     hp, z = curvature * direction + 0.1 * r, r + 0.1 * z
-    state = np.zeros(cg_kernels.SIZE)
+    state = np.zeros(SIZE)
     state[[State.RZ, State.DD, State.MAX_STEPS]] = 7.0, 7.0, most
     state[State.RADIUS], state[State.TARGET] = radius, target
 
