@@ -191,7 +191,7 @@ class Linearised:
     def free(self, gauge: int | None) -> Mask:
         """(size,): false for fixed landmarks and for one pose per ungrounded component.
 
-        Of a pose with a vertical only the heading is held, and of its place what heights leave.
+        Of one with verticals only the heading is held, and of its place what heights leave.
         """
         graph, n = self.graph, self.graph.n_poses
         points = n + graph.n_landmarks
@@ -212,10 +212,8 @@ class Linearised:
         pinned = order[first[~grounded[found]]]
         held[pinned] = True
         free = ~held[variable]
-        # A pose that says where up is holds its heading and place only, in an upright frame.
-        level = np.zeros(n, dtype=bool)
-        level[graph.verticals.i] = True
-        for pose in pinned[level[pinned]]:
+        # In an upright frame only its heading is held, whoever says where up is.
+        for pose in pinned[np.isin(label[pinned], label[graph.verticals.i])]:
             own = self.pose_columns(np.array([pose]))[0]
             free[own[self.d:self.d + 2]] = True
             high = np.isin(label[graph.points(graph.heights.point)], label[pose])

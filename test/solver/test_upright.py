@@ -202,3 +202,11 @@ def test_what_cannot_be_says_so():
     upright, _ = flying_graph(9, steps=3, heights=False)
     result = solve(upright, SolverConfig(certify=True))
     assert result.stats.suboptimality is not None
+
+
+@pytest.mark.parametrize('speaks', [True, False])
+def test_of_the_pose_that_covariances_are_relative_to_roll_and_pitch_are_free(speaks):
+    graph, truth = flying_graph(2)
+    own = graph.poses.robot[graph.verticals.i] == 0
+    graph = graph.replaced(verticals=graph.verticals.take(np.flatnonzero(~own | speaks)))
+    assert np.flatnonzero(~Linearised(graph, truth, {}).free(0)).tolist() == [0, 1, 5]
