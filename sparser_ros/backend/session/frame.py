@@ -131,7 +131,7 @@ class Frame:
 
     graph: Graph
     """The whole graph, without absolute data where these do not fix the frame, without verticals
-    and heights where nothing absolute does and the gauge robot has no vertical."""
+    and heights where nothing absolute does and no robot in it has a vertical."""
     segments: OdometrySegments
     anchored: bool
     gauge: int | None
@@ -202,12 +202,12 @@ def frame_of(
         np.flatnonzero(segments.robot == graph.robots.index(name))[0])
     if gauge is None and not anchored:
         return None
+    mask = connected_part(graph, segments, -1 if gauge is None else gauge, anchored)
     if not anchored and graph.levelled and not np.any(
-            segments.of_pose[graph.verticals.i] == gauge):
-        # The frame is that of a robot that does not know where up is.
+            mask[segments.of_pose[graph.verticals.i]]):
+        # No robot of the frame knows where up is.
         graph = graph.replaced(
             verticals=graph.verticals.take([]), heights=graph.heights.take([]))
-    mask = connected_part(graph, segments, -1 if gauge is None else gauge, anchored)
     if anchored and not np.any(mask[:len(segments)]):
         return None
     chosen = extract(graph, mask[:len(segments)][segments.of_pose], mask[len(segments):])

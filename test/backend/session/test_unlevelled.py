@@ -78,3 +78,23 @@ def test_the_map_is_made_anew_without_them():
     assert error(expected) < 0.3 and error(solution) < 0.3
     assert error(bent) > 2 * error(solution)
     assert solution.stats.cost_final == pytest.approx(expected.stats.cost_final, rel=1e-3)
+
+
+def test_the_map_stays_upright_where_it_is_the_gauge_robot():
+    """The verticals of the others, and all heights, count; the map stands as they say."""
+    graph, truth = flying_graph(7, steps=20, beacons=4)
+    frame = rotvec_to_matrix(np.array([[0.5, 0.0, 0.0]]))[0]
+    of_a = graph.poses.robot[graph.verticals.i] == 0
+    up = np.where(
+        of_a[:, None], np.einsum('kji,j->ki', truth.rotation[graph.verticals.i], frame[:, 2]),
+        graph.verticals.up)
+    graph = graph.replaced(verticals=graph.verticals.replaced(up=up))
+    session = Session(config(3))
+    for one in increments_of(graph, TICKS):
+        session.add(one.replaced(unlevelled=('A',)))
+        solution = session.solve()
+    poses = session.graph.poses
+    own = poses.robot * (len(truth.rotation) // 2) + poses.index
+    turn = np.einsum('kij,klj->kil', solution.estimate.rotation, truth.rotation[own])
+    assert np.min(turn[:, 2, 2]) > np.cos(0.15)
+    assert all(robot.location.value == 'located' for robot in solution.robots)
