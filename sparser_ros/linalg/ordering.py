@@ -75,7 +75,8 @@ def flattest(matrix: sp.csc_matrix) -> SymbolicCholesky:
 
 def bucketed(key: Index, count: int) -> tuple[Index, Index]:
     """Starts (count + 1,) of the keys below `count`, and the stable order that sorts them."""
-    by_key = sp.csr_matrix((np.arange(len(key)), key, [0, len(key)]), shape=(1, count)).tocsc()
+    by_key = sp.csr_matrix(
+        (np.arange(len(key), dtype=np.int32), key, [0, len(key)]), shape=(1, count)).tocsc()
     return by_key.indptr, by_key.data
 
 

@@ -29,10 +29,12 @@ class WeightedNormalMatrix:
         # All pairs of entries of each row, sorted by the entry of Q that they add to.
         in_row = np.diff(joined.indptr)
         partners = np.repeat(in_row, in_row)
-        one = np.repeat(np.arange(joined.nnz), partners)
-        row = np.repeat(np.arange(m), in_row**2)
-        begin = np.repeat(np.cumsum(partners) - partners, partners)
-        other = joined.indptr[row] + np.arange(len(one)) - begin
+        one = np.repeat(np.arange(joined.nnz, dtype=np.int32), partners)
+        row = np.repeat(np.arange(m, dtype=np.int32), in_row**2)
+        # Pair number less that of the entry's first pair, plus where the row begins.
+        other = np.arange(len(one), dtype=np.int32)
+        other += np.repeat(
+            np.repeat(joined.indptr[:-1], in_row) - np.cumsum(partners) + partners, partners)
         i, j = joined.indices[one], joined.indices[other]
         _, order = bucketed(j, size)
         order = order[bucketed(i[order], size)[1]]
