@@ -200,11 +200,11 @@ class Treatment:
     faults: tuple[Fault, ...] = ()
     calibrated: RadioErrors = field(default_factory=RadioErrors)
     """What a calibration takes off the ranges of radios."""
-    exchanged: tuple[Pair, ...] = ()
-    """Robots that bear each other's radio; a robot is in one pair at most."""
     rulings: Rulings = Rulings()
     quarantined: tuple[tuple[int, int], ...] = ()
     """(sequence, level) of increments that no solve survives (graph_store.py), ascending."""
+    exchanged: tuple[Pair, ...] = ()
+    """Robots that bear each other's radio; a robot is in one pair at most."""
 
     def __bool__(self) -> bool:
         return bool(
