@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _OUTGROWN = 2.0
 """Growth of the measurements during a start from scratch from which its map says too little of
 them: the rest is as large as what it solved."""
-_MOST_EXCHANGES = 3
+_MOST_EXCHANGES = 6
 """Pairs of robots whose radios an audit exchanges: each takes a start from scratch."""
 _EXCHANGE_GROWTH = 1.2
 """Growth of the measurements from which the same pair is tried anew."""
@@ -348,9 +348,9 @@ class Auditor:
         else:
             after = replace(before, segments=against_rivals(
                 before.segments, contest, self.config, before.undetected, self._noise.noise))
-        if end in (SearchEnd.AGREED, SearchEnd.TRIED):
-            return *self._exchanged(contest, after, asked), end
-        return contest, after, end
+        exchanged = None if end in (SearchEnd.LIMIT, SearchEnd.FAILED) else (
+            self._exchanged(contest, after, asked))
+        return (contest, after, end) if exchanged is None else (*exchanged, SearchEnd.TRIED)
 
     def _search(self, contest: Contest, asked: bool) -> tuple[bool, SearchEnd]:
         """Whether starts from scratch are better than the best candidate so far.
@@ -373,54 +373,60 @@ class Auditor:
         self.scratch_s += time.perf_counter() - begin
         return contest.best is not best, end
 
+    def _settled(self, contest: Contest, asked: bool) -> SearchEnd:
+        """Add starts from scratch until the best map is confirmed, or there may be no more."""
+        end = SearchEnd.FAR_BETTER
+        for _ in range(self.config.backend.audit.starts):
+            if end is SearchEnd.FAR_BETTER:
+                _, end = self._search(contest, asked)
+        return end
+
     def _exchanged(
         self, contest: Contest, judgement: Judgement, asked: bool
-    ) -> tuple[Contest, Judgement]:
-        """The best map beside those in which two robots bear each other's radio.
+    ) -> tuple[Contest, Judgement] | None:
+        """The best map in which two robots bear each other's radio, if it is better beyond chance.
 
         Compared without faults: those in force were told by ranges of the robots as they are named.
         """
-        bare, margin = replace(self._store.treatment, faults=()), (
-            self.config.backend.observability.flip_cost)
-        named = contest if bare == self._store.treatment else None
-        for pair in self._exchanges(contest.frame.robots, bare, judgement)[:_MOST_EXCHANGES]:
-            before = self._attempts.exchanges.get(pair, 0)
-            self._attempts.exchanges[pair] = self._store.n_measurements
-            if named is None and (named := self._solved(bare, contest, contest.best.whole)):
-                self._search(named, asked)
+        bare, known = replace(self._store.treatment, faults=()), self._attempts
+        margin = self.config.backend.observability.flip_cost
+        pairs = self._exchanges(contest.frame.robots, judgement)[:_MOST_EXCHANGES]
+        named = self._solved(bare, contest, contest.best.whole) if pairs else None
+        if named is None:
+            return None
+        self._settled(named, asked)
+        contests = [named]
+        for pair in pairs:
+            before, known.exchanges[pair] = known.exchanges.get(pair), self._store.n_measurements
             other = self._solved(bare.with_exchange(pair), contest, contest.best.whole)
-            if named is None or other is None or (
-                    named.frame.subgraph.graph.n_measurements
-                    != other.frame.subgraph.graph.n_measurements):
+            if other is None or other.frame.subgraph.graph.n_measurements != (
+                    named.frame.subgraph.graph.n_measurements):
                 continue
-            _, end = self._search(other, asked)
-            gain = named.best.value - other.best.value
-            if gain > margin:
-                self._begin_anew(other.data.treatment)
-                return self._with_faults(other, denied=False, asked=asked, scratch=False)
-            if gain < -margin and (before or end is SearchEnd.AGREED):
+            end = self._settled(other, asked)
+            contests.append(other)
+            if other.best.value > named.best.value + margin and (before or end is SearchEnd.AGREED):
                 # Starts may miss the best map of a young graph: one try may be chance.
-                self._attempts.own_radios.add(pair)
-        return contest, judgement
+                known.own_radios.add(pair)
+        best, *others = sorted(contests, key=lambda one: one.best.value)
+        if best is named or best.best.value + margin > others[0].best.value:
+            return None
+        self._begin_anew(best.data.treatment)
+        return self._with_faults(best, denied=False, asked=asked, scratch=False)
 
-    def _exchanges(
-        self, robots: Sequence[str], present: Treatment, judgement: Judgement
-    ) -> list[Pair]:
-        """Pairs of robots to be tried: about to be located, or ranges of which do not fit."""
+    def _exchanges(self, robots: Sequence[str], judgement: Judgement) -> list[Pair]:
+        """Pairs of robots to be tried: those not excluded where two are about to be located, and
+        all of a robot of which ranges do not fit."""
         located = {segment.robot for segment in judgement.segments
                    if segment.location is Location.LOCATED}
         troubled = {name for name, _ in judgement.gate_robots} | {
             finding.subject for finding in judgement.findings if finding.kind == 'ranges_rejected'}
-        taken = {name for pair in present.exchanged for name in pair}
-        due = []
-        for pair in combinations(robots, 2):
-            tried = self._attempts.exchanges.get(pair, 0)
-            open_ = pair not in self._attempts.own_radios and located >= set(pair)
-            if (pair in present.exchanged or not taken & set(pair)) and (
-                    open_ or troubled & set(pair)) and (
-                    self._store.n_measurements >= _EXCHANGE_GROWTH * tried):
-                due.append(pair)
-        return due
+        known, pairs = self._attempts, list(combinations(robots, 2))
+        suspects = [pair for pair in pairs if troubled & set(pair)]
+        possible = [pair for pair in pairs if pair not in known.own_radios and pair not in suspects]
+        due = any(
+            self._store.n_measurements >= _EXCHANGE_GROWTH * known.exchanges.get(pair, 0)
+            for pair in (*suspects, *(pair for pair in possible if located >= set(pair))))
+        return [*suspects, *possible] if due else []
 
     def prove(self, observer: Observer | None = None) -> bool:
         """Bound the map of the last audit; False where that was done, or there is none.

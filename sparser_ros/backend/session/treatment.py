@@ -234,9 +234,11 @@ class Treatment:
         return replace(self, faults=(*self.faults, *new))
 
     def with_exchange(self, pair: Pair) -> Treatment:
-        """With two robots bearing each other's radio, or no longer; without faults, which were
-        found by ranges of other robots."""
-        return replace(self, faults=(), exchanged=tuple(sorted({*self.exchanged} ^ {pair})))
+        """With two robots bearing each other's radio, or no longer, and no others'; without faults,
+        which were found by ranges of other robots."""
+        others = {other for other in self.exchanged if not set(other) & set(pair)}
+        return replace(self, faults=(), exchanged=tuple(sorted(
+            others if pair in self.exchanged else others | {pair})))
 
     def changed(self, old: Fault, new: Fault) -> Treatment:
         """With a fault in place of another one."""
