@@ -59,6 +59,8 @@ _OUTGROWN = 2.0
 them: the rest is as large as what it solved."""
 _MOST_EXCHANGES = 6
 """Pairs of robots whose radios an audit exchanges: each takes a start from scratch."""
+_FEW_PAIRS = 3
+"""So many are tried before anything speaks for an exchange: more would keep robots waiting."""
 _EXCHANGE_GROWTH = 1.2
 """Growth of the measurements from which the same pair is tried anew."""
 
@@ -414,15 +416,16 @@ class Auditor:
         return self._with_faults(best, denied=False, asked=asked, scratch=False)
 
     def _exchanges(self, robots: Sequence[str], judgement: Judgement) -> list[Pair]:
-        """Pairs of robots to be tried: those not excluded where two are about to be located, and
-        all of a robot of which ranges do not fit."""
+        """Pairs of robots to be tried: all of a robot of which ranges do not fit; of few robots
+        also those not excluded where two are about to be located."""
         located = {segment.robot for segment in judgement.segments
                    if segment.location is Location.LOCATED}
         troubled = {name for name, _ in judgement.gate_robots} | {
             finding.subject for finding in judgement.findings if finding.kind == 'ranges_rejected'}
         known, pairs = self._attempts, list(combinations(robots, 2))
         suspects = [pair for pair in pairs if troubled & set(pair)]
-        possible = [pair for pair in pairs if pair not in known.own_radios and pair not in suspects]
+        possible = [pair for pair in pairs if len(pairs) <= _FEW_PAIRS and (
+            pair not in known.own_radios and pair not in suspects)]
         due = any(
             self._store.n_measurements >= _EXCHANGE_GROWTH * known.exchanges.get(pair, 0)
             for pair in (*suspects, *(pair for pair in possible if located >= set(pair))))
