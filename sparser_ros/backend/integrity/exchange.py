@@ -8,6 +8,7 @@ part of its lever arm, as the front-end does with ranges of the robot's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -25,20 +26,19 @@ _FARTHEST = 2.0
 
 def exchanged(graph: Graph, pairs: Sequence[Pair]) -> Graph:
     """A graph in which ranges of either robot of each pair are the other's; rows stay."""
-    other = {name: with_ for pair in pairs for name, with_ in (pair, pair[::-1])}
-    numbers = {name: number for number, name in enumerate(graph.robots)}
     ranges, stamps = graph.ranges, stamps_of(graph, graph.ranges)
+    paths = {name: _Path(graph, graph.robots.index(name))
+             for pair in pairs for name in pair if name in graph.robots}
+    bearers = [(paths[label].robot, paths[bearer]) for pair in pairs for label, bearer in (
+        pair, pair[::-1]) if label in paths and bearer in paths and len(paths[bearer])]
     columns: dict[str, Array] = {}
     for end, lever in (('source', 'lever_source'), ('target', 'lever_target')):
         endpoint, arm = getattr(ranges, end).copy(), getattr(ranges, lever).copy()
         owner = owners(graph, endpoint)
-        for name, bearer in other.items():
-            own = np.flatnonzero(owner == numbers.get(name, -1))
-            if not len(own) or not np.any(graph.poses.robot == numbers.get(bearer, -1)):
-                continue
-            path = _Path(graph, numbers[bearer])
-            row = path.before(stamps[own])
-            endpoint[own], arm[own] = row, path.arms(row, stamps[own], path.mount())
+        for robot, path in bearers:
+            own = np.flatnonzero(owner == robot)
+            endpoint[own] = path.before(stamps[own])
+            arm[own] = path.antenna(endpoint[own], stamps[own])
         columns |= {end: endpoint, lever: arm}
     return graph.replaced(ranges=ranges.replaced(**columns))
 
@@ -47,26 +47,30 @@ class _Path:
     """The path of one robot as its odometry has it."""
 
     def __init__(self, graph: Graph, robot: int) -> None:
-        self._graph, self._robot = graph, robot
+        self._graph, self.robot = graph, robot
         self._rows = np.flatnonzero(graph.poses.robot == robot)
         self._stamps = graph.poses.stamp_ns[self._rows]
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def before(self, stamps: Index) -> Index:
         """(k,): keyframes at or before stamps, as rows of the graph; the first one earlier."""
         return self._rows[np.maximum(np.searchsorted(self._stamps, stamps, 'right') - 1, 0)]
 
-    def arms(self, rows: Index, stamps: Index, mount: Array) -> Array:
-        """(k, d): the antenna at stamps in the frames of keyframes `rows`; `mount` is its (d,)."""
+    def antenna(self, rows: Index, stamps: Index) -> Array:
+        """(k, d): the robot's antenna at stamps in the frames of keyframes `rows`."""
         turn, move = self._motion(rows, stamps)
-        return np.asarray(move + turn @ mount)
+        return np.asarray(move + turn @ self._mount)
 
-    def mount(self) -> Array:
+    @cached_property
+    def _mount(self) -> Array:
         """(d,): the antenna in the robot's own frame, by the ranges that bear its name."""
         graph, ranges, found = self._graph, self._graph.ranges, []
         stamps = stamps_of(graph, ranges)
         for end, lever in ((ranges.source, ranges.lever_source),
                            (ranges.target, ranges.lever_target)):
-            own = np.flatnonzero(owners(graph, end) == self._robot)
+            own = np.flatnonzero(owners(graph, end) == self.robot)
             turn, move = self._motion(end[own], stamps[own])
             found.append(np.einsum('kji,kj->ki', turn, lever[own] - move))
         arms = np.concatenate(found)

@@ -1,9 +1,8 @@
-"""What ranges alone say of places: beacons moved or configured wrongly, radios exchanged.
+"""What ranges alone say of places: beacons moved or configured wrongly.
 
 Robots are where a map has them. The ranges of one beacon count with a kernel of their own about
 every place that it may have: the weights of the map reject the ranges of a misplaced beacon, and
-say nothing of where it is. Whether two robots bear each other's radio is seen by placing the path
-of each, which is rigid up to the noise of its odometry, by the ranges that carry either name.
+say nothing of where it is.
 """
 
 from __future__ import annotations
@@ -32,9 +31,6 @@ _SEEDS = 8
 """Starts on a circle about the robots, to which the ranges reach."""
 _APART_SIGMAS = 3.0
 """Standard deviations of a place from which another minimum is another place."""
-_LEAST_ROWS, _MOST_ROWS = 20, 300
-"""Ranges that place a robot, and rows that the likelihood ratio counts: neighbours in time are not
-independent."""
 
 
 def known_beacons(graph: Graph) -> list[int]:

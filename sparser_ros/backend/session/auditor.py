@@ -416,14 +416,16 @@ class Auditor:
         return self._with_faults(best, denied=False, asked=asked, scratch=False)
 
     def _exchanges(self, robots: Sequence[str], judgement: Judgement) -> list[Pair]:
-        """Pairs of robots to be tried: all of a robot of which ranges do not fit; of few robots
-        also those not excluded where two are about to be located."""
+        """Pairs of robots to be tried: those with robots of which ranges do not fit, both first; of
+        few robots also those not excluded where two are about to be located."""
         located = {segment.robot for segment in judgement.segments
                    if segment.location is Location.LOCATED}
         troubled = {name for name, _ in judgement.gate_robots} | {
             finding.subject for finding in judgement.findings if finding.kind == 'ranges_rejected'}
         known, pairs = self._attempts, list(combinations(robots, 2))
-        suspects = [pair for pair in pairs if troubled & set(pair)]
+        suspects = sorted(
+            (pair for pair in pairs if troubled & set(pair)),
+            key=lambda pair: (-len(troubled & set(pair)), known.exchanges.get(pair, 0)))
         possible = [pair for pair in pairs if len(pairs) <= _FEW_PAIRS and (
             pair not in known.own_radios and pair not in suspects)]
         due = any(
