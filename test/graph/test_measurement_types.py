@@ -1,6 +1,5 @@
 """A measurement type is one block: a new one works everywhere without another line of code."""
 
-
 import numpy as np
 import pytest
 from extra_measurements import BASELINES, DOCKINGS, Baselines, Dockings
@@ -17,6 +16,8 @@ from sparser_ros.graph import (
     empty_graph,
     estimate_of,
     extended,
+    range_lever_derivatives,
+    range_residuals,
     register,
     squared_residuals,
 )
@@ -181,3 +182,24 @@ def test_a_graph_says_what_it_holds(types):
     assert shown.startswith(f'2D, {graph.n_poses} poses, {graph.n_landmarks} landmarks, ')
     assert shown.endswith(' m in size')
     assert str(empty_graph(2)) == '2D, 0 poses'
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_derivatives_of_ranges_by_lever_arms(dimension):
+    made = world(1, dimension, noise=0.3)
+    truth, step = estimate_of(made), 1e-6
+    by_end = range_lever_derivatives(made, truth)
+    assert np.any(made.ranges.target < 0)
+    for lever, endpoint, found in zip(
+            ('lever_source', 'lever_target'), (made.ranges.source, made.ranges.target), by_end,
+            strict=True):
+        assert not np.any(found[endpoint < 0])
+        for axis in range(dimension):
+            moved = []
+            for sign in (1, -1):
+                arm = getattr(made.ranges, lever).copy()
+                arm[:, axis] += sign * step
+                moved.append(range_residuals(
+                    made.replaced(ranges=made.ranges.replaced(**{lever: arm})), truth))
+            np.testing.assert_allclose(
+                found[:, axis], (moved[0] - moved[1]) / (2 * step), atol=1e-8)

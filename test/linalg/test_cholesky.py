@@ -1,10 +1,15 @@
-"""Analyses refuse matrices that they do not cover, for CHOLMOD would factorise other ones."""
+"""Sparse factors: patterns that an analysis covers, orders of elimination, METIS where it pays."""
+
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matrices import graph_matrix
 
+from sparser_ros.linalg import cholesky, ordering
 from sparser_ros.linalg.block_cholesky import RowBlockCholesky
 from sparser_ros.linalg.cholesky import (
     OrderingUnavailableError,
@@ -14,6 +19,7 @@ from sparser_ros.linalg.cholesky import (
     fill_reducing_order,
     supports_external_ordering,
 )
+from sparser_ros.linalg.ordering import flattest, sparsest
 
 # Sparse ones are factorised column by column, dense ones on supernodes.
 DENSITIES = (0.1, 20.0)
@@ -72,7 +78,6 @@ def test_any_number_of_columns_is_solved(columns):
 def test_a_missing_ordering_has_an_error_of_its_own(monkeypatch):
     if not supports_external_ordering():
         pytest.skip('this CHOLMOD is not told orders')
-    from sparser_ros.linalg import cholesky
 
     def missing(*_arguments, **_options):  # type: ignore[no-untyped-def]
         raise cholesky.cholmod.CholmodNotInstalledError('no METIS here')
@@ -80,3 +85,98 @@ def test_a_missing_ordering_has_an_error_of_its_own(monkeypatch):
     monkeypatch.setattr(cholesky.cholmod, 'analyze', missing)
     with pytest.raises(OrderingUnavailableError, match='no METIS here'):
         fill_reducing_order(graph_matrix(1, 60, 0.5), 'metis')
+
+
+needs_orderings = pytest.mark.skipif(
+    not supports_external_ordering(), reason='this CHOLMOD cannot be told an ordering')
+
+
+def lattice(*shape, chains=0):
+    """A positive definite matrix of a lattice, each of its edges a chain of `chains` more nodes."""
+    n = int(np.prod(shape))
+    number = np.arange(n).reshape(shape)
+    edges = np.concatenate([
+        np.stack([np.take(number, range(size - 1), axis).ravel(),
+                  np.take(number, range(1, size), axis).ravel()], axis=1)
+        for axis, size in enumerate(shape)])
+    inner = n + np.arange(len(edges) * chains).reshape(len(edges), chains)
+    path = np.concatenate([edges[:, :1], inner, edges[:, 1:]], axis=1)
+    i, j = path[:, :-1].ravel(), path[:, 1:].ravel()
+    m = n + inner.size
+    # Numbered at random, so that no order is given away.
+    name = np.random.default_rng(0).permutation(m)
+    weights = sp.coo_matrix((np.ones(len(i)), (name[i], name[j])), shape=(m, m))
+    weights = weights + weights.T
+    return sp.csc_matrix(sp.diags(np.asarray(weights.sum(axis=0)).ravel() + 0.1) - weights)
+
+
+def solves(symbolic, matrix):
+    factor = symbolic.factorize(matrix)
+    return np.abs(matrix @ factor.solve(np.ones((factor.n, 2))) - 1).max() < 1e-9
+
+
+@needs_orderings
+@pytest.mark.parametrize('method', ['amd', 'metis', 'natural'])
+def test_entries_are_counted_without_a_factorisation(method):
+    matrix = graph_matrix(1, 300, 0.05)
+    symbolic = SymbolicCholesky(matrix, method)
+    factor = symbolic.factorize(matrix)
+    assert np.array_equal(symbolic.counts, np.diff(factor.indptr))
+    assert np.array_equal(symbolic.order, factor.order)
+
+
+@needs_orderings
+def test_patterns_need_not_be_stored_on_both_sides():
+    matrix = lattice(9, 7)
+    lopsided = sp.csc_matrix(sp.tril(matrix) + sp.triu(matrix, 3))
+    assert lopsided.nnz < matrix.nnz
+    assert solves(SymbolicCholesky(lopsided), matrix)
+
+
+@needs_orderings
+def test_metis_orders_large_lattices_only(monkeypatch):
+    chosen = []
+    monkeypatch.setattr(ordering, 'flattest', lambda matrix: chosen.append(1) or flattest(matrix))
+    small, chain = lattice(30, 30), graph_matrix(1, 900, 0.01)
+    for matrix in (small, chain):
+        assert solves(sparsest(matrix, 3), matrix)
+    assert not chosen
+    large = lattice(100, 100)
+    amd, metis = SymbolicCholesky(large), sparsest(large, 4)
+    assert chosen
+    assert np.sum(metis.counts**2.0) < 0.9 * np.sum(amd.counts**2.0)
+    assert solves(metis, large)
+
+
+@needs_orderings
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.floats(0.0, 2.5), st.integers(0, 2**32 - 1))
+def test_every_graph_falls_into_chains_and_the_rest(n, edges_per_node, seed):
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(n, size=(int(n * edges_per_node), 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    weights = sp.coo_matrix((np.ones(len(pairs)), pairs.T), shape=(n, n))
+    weights = weights + weights.T
+    matrix = sp.csc_matrix(sp.diags(np.asarray(weights.sum(axis=0)).ravel() + 1) - weights)
+    with patch.multiple(ordering, REDUCED_FROM_NODES=0):
+        symbolic = sparsest(matrix)
+    assert np.sort(symbolic.order).tolist() == list(range(n))
+    assert solves(symbolic, matrix)
+
+
+@needs_orderings
+def test_a_cholmod_without_metis_makes_do(monkeypatch, caplog):
+    asked = []
+
+    class Poor(SymbolicCholesky):
+        def __init__(self, matrix, method='amd'):
+            asked.append(method)
+            if method != 'amd':
+                raise OrderingUnavailableError('no such ordering')
+            super().__init__(matrix, method)
+
+    monkeypatch.setattr(ordering, 'SymbolicCholesky', Poor)
+    matrix = graph_matrix(1, 50, 0.5)
+    factor = flattest(matrix).factorize(matrix)
+    assert asked == ['metis', 'nesdis', 'amd'] and 'metis' in caplog.text
+    assert np.abs(matrix @ factor.solve(np.ones((50, 1))) - 1).max() < 1e-9

@@ -1,8 +1,16 @@
-"""Kept kernels load without numba's tables, give the same, and are compiled anew where asked."""
+"""Kept kernels load without numba tables and give the same bits; memory and threads."""
 
+import ast
+import importlib
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+import sparser_ros.linalg
 
 TABLES = 'numba.cpython.printimpl'
 """A module that numba imports with its tables only."""
@@ -47,3 +55,84 @@ def test_a_kept_kernel_loads_without_tables(tmp_path):
 
 def test_without_compiling_the_function_itself_is_used(tmp_path):
     assert run(tmp_path, 'f8', NUMBA_DISABLE_JIT='1') == ['[2.0, 4.0, 6.0] False']
+
+
+KERNELS = [path for path in sorted(Path(sparser_ros.linalg.__file__).parent.glob('*.py'))
+           if 'import numpy' in path.read_text() and '.compiled import' in path.read_text()]
+
+
+def called_by_kernels(path: Path) -> dict[str, object]:
+    """Compiled functions that other compiled functions of a module call, by name."""
+    module = importlib.import_module(f'sparser_ros.linalg.{path.stem}')
+    calls = {
+        call.func.id
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef) and function.decorator_list
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)}
+    return {call: getattr(module, call) for call in calls
+            if hasattr(getattr(module, call, None), 'targetoptions')}
+
+
+@pytest.mark.parametrize('path', KERNELS, ids=lambda path: path.stem)
+def test_functions_with_fast_sums_are_inlined(path):
+    for name, function in called_by_kernels(path).items():
+        options = function.targetoptions
+        assert not options.get('fastmath') or options.get('forceinline'), name
+
+
+COUNT = '''
+import resource
+import numpy as np
+from sparser_ros.linalg.process import keep_freed_memory
+known = {keep}()
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(3):
+        [np.ones(2 * 10**5) for _ in range(40)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+first = faults()
+print(known, first, faults())
+'''
+
+
+def faults(keep: str) -> tuple[str, int, int]:
+    """Page faults of 64 MB in arrays, three times, and again."""
+    out = subprocess.run(
+        [sys.executable, '-c', COUNT.format(keep=keep)], capture_output=True, text=True,
+        check=True).stdout.split()
+    return out[0], int(out[1]), int(out[2])
+
+
+def test_large_arrays_are_faulted_in_once():
+    known, first, later = faults('keep_freed_memory')
+    if known == 'False':
+        pytest.skip('the C library has no mallopt')
+    assert first > 100
+    assert later < first / 10
+    assert faults('bool')[2] > 100
+
+
+PROGRAM = '''
+import json
+import numpy, scipy.linalg
+from threadpoolctl import threadpool_info, threadpool_limits
+from sparser_ros.backend.process.solver_process import begin_process
+
+def threads():
+    return [pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas']
+
+threadpool_limits(2, user_api='blas')
+before = threads()
+begin_process()
+print(json.dumps([before, threads()]))
+'''
+
+
+def test_a_solver_process_has_one_thread_of_blas():
+    """Idle threads of BLAS spin: two of them took a quarter of a core from everything else."""
+    done = subprocess.run(
+        [sys.executable, '-c', PROGRAM], capture_output=True, text=True, check=True)
+    before, after = json.loads(done.stdout)
+    assert max(before) == 2
+    assert set(after) == {1}

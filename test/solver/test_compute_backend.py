@@ -11,6 +11,7 @@ from helpers import world
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.linalg import arrays
 from sparser_ros.linalg.arrays import HOST
+from sparser_ros.linalg.gpu import device as cuda
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.solver import compute_backend, solve, stages
 from sparser_ros.solver.compute_backend import ComputeBackend, Device, choose
@@ -96,19 +97,13 @@ def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, erro
     assert seen == [error] and where.arrays is HOST
 
 
-def test_a_lost_device_is_not_asked_again(emulated):  # type: ignore[no-untyped-def]
-    device = OpenDevice(emulated)
+def test_a_device_that_is_lost_or_refuses_is_not_asked_again(emulated, monkeypatch):  # type: ignore[no-untyped-def]
+    device, asked = OpenDevice(emulated), []
     device.failed(MemoryError('out of memory'))
     assert device.open() is emulated
     device.failed(OSError('device lost'))
     with pytest.raises(SolverError, match='device lost'):
         device.open()
-
-
-def test_a_refusal_is_remembered(monkeypatch):  # type: ignore[no-untyped-def]
-    from sparser_ros.linalg.gpu import device as cuda
-
-    asked = []
 
     def refuse():  # type: ignore[no-untyped-def]
         asked.append(1)
@@ -129,33 +124,19 @@ def tiny_graphs():
         yield
 
 
-def test_auto_says_why(emulated, caplog):  # type: ignore[no-untyped-def]
-    graph = world(0, 2)
-    auto = SolverConfig()
-    small = choose(auto, graph, OpenDevice(emulated))
-    assert small.arrays is HOST and 'fewer than' in small.reason
-    with patch.object(compute_backend, 'LEAST_VARIABLES', 10):
-        large = choose(auto, graph, OpenDevice(emulated))
-        with caplog.at_level(logging.WARNING):
-            none = choose(auto, graph, NoDevice())
-    assert large.arrays is emulated and 'emulator' in large.reason and not large.eager
-    assert none.arrays is HOST and 'there is none' in none.reason and not caplog.text
-
-
-def test_gpu_without_a_device_solves_on_the_cpu_and_says_so(caplog):  # type: ignore[no-untyped-def]
-    with caplog.at_level(logging.WARNING):
-        chosen = choose(SolverConfig(backend='gpu'), world(0, 2), NoDevice())
-    assert chosen.arrays is HOST and 'there is none' in chosen.reason
-    assert 'solving on the CPU' in caplog.text
-
-
-@pytest.mark.parametrize('config', [
-    SolverConfig(backend='gpu', formulation='original'),
-    SolverConfig(backend='gpu', formulation='dense'),
-])
-def test_other_formulations_stay_on_the_cpu(emulated, config):  # type: ignore[no-untyped-def]
-    chosen = choose(config, world(0, 2), OpenDevice(emulated))
-    assert chosen.arrays is HOST and config.formulation in chosen.reason
+@pytest.mark.parametrize(('options', 'there', 'least', 'where', 'reason', 'warned'), [
+    ({}, True, None, 'cpu', 'fewer than', False), ({}, True, 10, 'gpu', 'emulator', False),
+    ({}, False, 10, 'cpu', 'there is none', False),
+    ({'backend': 'gpu'}, False, None, 'cpu', 'there is none', True),
+    ({'backend': 'gpu', 'formulation': 'original'}, True, None, 'cpu', 'original', True),
+    ({'backend': 'gpu', 'formulation': 'dense'}, True, None, 'cpu', 'dense', True)])
+def test_the_choice_says_why(emulated, caplog, options, there, least, where, reason, warned):  # type: ignore[no-untyped-def]
+    least = least or compute_backend.LEAST_VARIABLES
+    with patch.object(compute_backend, 'LEAST_VARIABLES', least), caplog.at_level(logging.WARNING):
+        chosen = choose(SolverConfig(**options), world(0, 2),
+                        OpenDevice(emulated) if there else NoDevice())
+    assert chosen.arrays is (emulated if where == 'gpu' else HOST) and reason in chosen.reason
+    assert ('solving on the CPU' in caplog.text) == warned == bool(caplog.text)
 
 
 @pytest.fixture

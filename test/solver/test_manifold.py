@@ -1,41 +1,84 @@
-"""Rotations and bearings: projection, retraction, multipliers, rounding to rank d."""
+"""Rotations, scaled rotations and bearings: the compiled kernels compute the formulas."""
 
+from types import SimpleNamespace
+
+import formulas
 import numpy as np
 import pytest
 from dense import packed
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from sparser_ros.solver.manifold import Manifold, reduce_rank, round_to_rotations
+from benchmark.generators import scene
+from sparser_ros.config import GraphError, SolverConfig, SolverError
+from sparser_ros.graph import Estimate, cost, estimate_of
+from sparser_ros.linalg.rotations import aligned_errors
+from sparser_ros.solver import solve
+from sparser_ros.solver.manifold import Manifold, ScaledManifold, reduce_rank, round_to_rotations
+from sparser_ros.solver.problem import QuadraticProblem
 
-# Square and lifted, as the solver has them: kernels of others are compiled for a test alone.
+N, K = 5, 4
+RANKS = [(d, p) for d in (2, 3) for p in (d, 5)]
+"""Square and lifted, as the solver has them: kernels of others are compiled for a test alone."""
 CASES = [
-    (d, p, homogenised) for d in (2, 3) for p in (d, 5) for homogenised in (False, True)]
+    (d, p, k, homogenised)
+    for d, p in RANKS for k in (0, K) for homogenised in (False, True)]
+EXACT = {'rtol': 1e-12, 'atol': 1e-12}
 
 
-def sample(d: int, p: int, homogenised: bool, seed: int = 0):
-    random = np.random.default_rng(seed)
-    manifold = Manifold(d, 4, 3, homogenised)
-    y = manifold.random_point(p, random)
-    return manifold, y, random.normal(size=y.shape)
+def sample(manifold: Manifold, p: int):  # type: ignore[no-untyped-def]
+    """A point, and two ambient vectors."""
+    random = np.random.default_rng(p)
+    return manifold.random_point(p, random), *random.normal(size=(2, manifold.rows, p))
 
 
-@pytest.mark.parametrize('d, p, homogenised', CASES)
-def test_projection_is_an_orthogonal_projection(d, p, homogenised):
-    manifold, y, v = sample(d, p, homogenised)
-    _, _, w = sample(d, p, homogenised, 1)
-    tangent = manifold.project(y, v)
-    assert np.abs(manifold.project(y, tangent) - tangent).max() < 1e-13
-    assert np.sum(tangent * w) == pytest.approx(np.sum(v * manifold.project(y, w)), abs=1e-11)
+def cut(manifold: Manifold, *arrays: np.ndarray) -> list[SimpleNamespace]:
+    """The rotation blocks (n, d, p), bearings (k, p) and held rows of arrays (rows, p)."""
+    d, n, k = manifold.d, manifold.n, manifold.k
+    return [
+        SimpleNamespace(
+            rotations=a[: n * d].reshape(n, d, -1), bearings=a[n * d : n * d + k],
+            held=a[n * d + k :]) for a in arrays]
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.sampled_from(CASES), st.integers(0, 10**6), st.floats(0.01, 30))
-def test_retraction_is_the_nearest_point(case, seed, length):
-    d, p, homogenised = case
-    manifold, y, v = sample(d, p, homogenised, seed)
-    v = length * manifold.project(y, v)
-    assert np.allclose(manifold.retract(y, v), manifold.nearest_point(y + v), atol=1e-9)
+@pytest.mark.parametrize('d, p, k, homogenised', CASES)
+def test_projection_multipliers_and_hessian(d, p, k, homogenised):
+    manifold = Manifold(d, N, k, homogenised)
+    y, v, g = sample(manifold, p)
+    Y, V, G = cut(manifold, y, v, g)
+    (projected,) = cut(manifold, manifold.project(y, v))
+    assert np.allclose(
+        projected.rotations, formulas.project_rotations(Y.rotations, V.rotations), **EXACT)
+    assert np.allclose(
+        projected.bearings, formulas.project_bearings(Y.bearings, V.bearings), **EXACT)
+    assert np.all(projected.held == 0)
+
+    blocks, scalars = manifold.multipliers(y, g)
+    assert np.allclose(
+        blocks, formulas.rotation_multipliers(Y.rotations, G.rotations), **EXACT)
+    assert np.allclose(
+        scalars, formulas.bearing_multipliers(Y.bearings, G.bearings), **EXACT)
+
+    (hessian,) = cut(manifold, manifold.hessian(y, g, v, blocks, scalars, np.empty_like(y)))
+    assert np.allclose(
+        hessian.rotations,
+        formulas.rotation_hessian(Y.rotations, G.rotations, V.rotations, blocks), **EXACT)
+    assert np.allclose(
+        hessian.bearings,
+        formulas.bearing_hessian(Y.bearings, G.bearings, V.bearings, scalars), **EXACT)
+    assert np.all(hessian.held == 0)
+
+
+@pytest.mark.parametrize('d, p, k, homogenised', CASES)
+def test_retraction(d, p, k, homogenised):
+    manifold = Manifold(d, N, k, homogenised)
+    y, v, _ = sample(manifold, p)
+    v = manifold.project(y, v)
+    Y, V, moved = cut(manifold, y, v, manifold.retract(y, v))
+    # Newton's iteration for the polar factor ends at 1e-8 squared.
+    assert np.allclose(
+        moved.rotations, formulas.retract_rotations(Y.rotations, V.rotations), atol=1e-11)
+    assert np.allclose(
+        moved.bearings, formulas.retract_bearings(Y.bearings, V.bearings), **EXACT)
+    assert np.array_equal(moved.held, Y.held)
 
 
 def lifted(d: int, p: int, homogenised: bool, seed: int = 0):
@@ -72,3 +115,82 @@ def test_reduced_points_lie_on_the_manifold(d, p, rank, homogenised):
     z = reduce_rank(manifold, y, rank)
     assert z.shape == (manifold.rows, rank)
     assert np.allclose(manifold.nearest_point(z), z, atol=1e-12)
+
+
+FREE = {'rank': 5, 'init': 'random', 'cost_tolerance': 1e-9}
+
+
+def scaled_sample(d: int, p: int, seed: int = 0):
+    random = np.random.default_rng(seed)
+    manifold = ScaledManifold(d, 4, 3, homogenised=False, scaled=(1, 3))
+    y = manifold.random_point(p, random)
+    return manifold, y, random.normal(size=y.shape)
+
+
+@pytest.mark.parametrize('d, p', RANKS)
+def test_projection_is_orthogonal_and_has_the_dimension_of_the_space(d, p):
+    manifold, y, _ = scaled_sample(d, p)
+    basis = np.eye(y.size).reshape(y.size, *y.shape)
+    matrix = np.array([manifold.project(y, v).ravel() for v in basis])
+    assert np.allclose(matrix, matrix.T, atol=1e-12)
+    assert np.allclose(matrix @ matrix, matrix, atol=1e-12)
+    assert np.linalg.matrix_rank(matrix) == manifold.dimension(p)
+
+
+@pytest.mark.parametrize('d, p', RANKS)
+def test_retraction_keeps_the_shape_and_agrees_to_first_order(d, p):
+    manifold, y, v = scaled_sample(d, p)
+    v = manifold.project(y, v)
+    z = manifold.retract(y, v)
+    scale = manifold.scales(z)
+    assert np.all(scale[[0, 2]] == 1)
+    blocks = z[: 4 * d].reshape(4, d, p)
+    product = blocks @ np.swapaxes(blocks, 1, 2)
+    assert np.allclose(product, scale[:, None, None] ** 2 * np.eye(d), atol=1e-12)
+    errors = [np.abs(manifold.retract(y, t * v) - y - t * v).max() for t in (1e-3, 1e-4)]
+    assert errors[1] < 2e-2 * errors[0]
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_scales_are_found_from_a_random_start(seed):
+    graph = scene(10, 120, sigma_share=0.003, scales=True, seed=seed).validate()
+    known = scene(10, 120, sigma_share=0.003, seed=seed)
+    result = solve(graph, SolverConfig(**FREE, seed=seed))
+    reference = solve(known, SolverConfig(**FREE, seed=seed))
+    # The true factors make the costs of both problems equal; more freedom costs no more.
+    assert result.stats.cost_final <= reference.stats.cost_final * (1 + 1e-6)
+    assert result.stats.cost_final == pytest.approx(cost(graph, result.estimate), rel=1e-12)
+    truth = estimate_of(graph)
+    factor = np.linalg.norm(known.sightings.translation, axis=1) / np.linalg.norm(
+        graph.sightings.translation, axis=1)
+    found = result.estimate.scale[graph.sightings.i]
+    assert np.all(np.abs(found / factor - 1) < 0.05)
+    assert aligned_errors(result.estimate.points, truth.points).max() < 0.5
+    assert aligned_errors(result.estimate.points, truth.points).mean() < 0.1
+
+
+def test_cost_of_an_estimate_with_scales():
+    graph = scene(6, 30, scales=True, seed=4)
+    truth = estimate_of(graph)
+    n = graph.n_poses
+    assert cost(graph, Estimate(
+        truth.rotation.copy(), truth.translation.copy(), truth.landmarks.copy(), np.ones(n),
+    )) == pytest.approx(cost(graph, truth))
+    random = np.random.default_rng(0)
+    scaled = Estimate(
+        truth.rotation.copy(), truth.translation.copy(), truth.landmarks.copy(),
+        random.uniform(0.5, 2, n))
+    problem = QuadraticProblem(graph)
+    y = problem.pack(scaled)
+    # The deleted column stands for the first point: shift all to have it at the origin.
+    residual = problem.A @ y + problem.C @ (scaled.points - scaled.points[0])[problem.kept]
+    total = np.sum(problem.omega * np.sum(residual**2, axis=1))
+    assert total == pytest.approx(cost(graph, scaled), rel=1e-9)
+
+
+def test_what_a_free_scale_cannot_have():
+    graph = scene(6, 30, scales=True)
+    with pytest.raises(GraphError, match='one pose at least'):
+        graph.replaced(free_scale=tuple(range(graph.n_poses))).validate()
+    with pytest.raises(SolverError, match='no certificate'):
+        solve(graph, SolverConfig(certify=True))

@@ -96,12 +96,12 @@ def test_same_seed_same_bits(d):
 
 
 @pytest.mark.parametrize('d', (2, 3))
-def test_chordal_rotations_are_exact_without_noise(d):
-    for absolute in ('', 'p'):
-        graph = world(13, d, absolute=absolute)
-        found, truth = chordal_rotations(graph), graph.poses.rotation
-        turn = np.eye(d) if absolute else truth[0] @ found[0].T
-        assert np.allclose(turn @ found, truth, atol=1e-9)
+@pytest.mark.parametrize('absolute', ('', 'p'))
+def test_chordal_rotations_are_exact_without_noise(d, absolute):
+    graph = world(13, d, absolute=absolute)
+    found, truth = chordal_rotations(graph), graph.poses.rotation
+    turn = np.eye(d) if absolute else truth[0] @ found[0].T
+    assert np.allclose(turn @ found, truth, atol=1e-9)
 
 
 @pytest.mark.parametrize('d', (2, 3))
@@ -133,9 +133,10 @@ def test_limits_keep_the_best_iterate():
     assert np.all(np.isfinite(stopped.estimate.points))
     late = solve(graph, SolverConfig(time_limit_s=1e-9))
     assert late.status is SolveStatus.TIME_LIMIT
-    target = solve(graph, SolverConfig(target_cost=1e9))
+    best = solve(graph, EXACT).stats.cost_relaxed
+    target = solve(graph, SolverConfig(init='random', target_cost=2 * best))
     assert target.status is SolveStatus.TARGET_REACHED
-    assert target.stats.cost_final is None
+    assert target.stats.cost_relaxed <= 2 * best and target.stats.cost_final is None
 
 
 @pytest.mark.parametrize('d', (2, 3))
@@ -172,20 +173,6 @@ def test_landmarks_and_ranges_without_poses(anchors, options):
 def test_empty_graph_says_so():
     with pytest.raises(SolverError, match='no poses'):
         solve(empty_graph(2), SolverConfig())
-    with pytest.raises(SolverError, match='below the dimension'):
-        solve(world(0, 3), SolverConfig(rank=2))
-
-
-@pytest.mark.parametrize('name, best', [
-    ('MIT', 61.154), ('intel', 52.348), ('manhattan', 6431.39), ('parking-garage', 1.262524),
-    ('sphere2500', 1687.006), ('torus3D', 24227.05), ('city10000', 638.62),
-    ('smallGrid3D', 1025.40)])
-def test_reference_costs(data_dir, name, best):
-    from sparser_ros.io import graph_file
-
-    graph = graph_file.read(data_dir / 'g2o' / f'{name}.g2o')
-    result = solve(graph, SolverConfig())
-    assert result.stats.cost_final == pytest.approx(best, rel=2e-5)
 
 
 @pytest.mark.parametrize('options', [

@@ -14,11 +14,10 @@ import scipy.sparse as sp
 from emulator import EmulatedArray, Emulator, _argument
 from matrices import graph_matrix
 
-from sparser_ros.config import SolverError
 from sparser_ros.linalg import arrays as backends
 from sparser_ros.linalg.arrays import HOST, arrays_of
 from sparser_ros.linalg.cholesky import factorize
-from sparser_ros.linalg.gpu.device import SOURCE, _Recorded, open_device
+from sparser_ros.linalg.gpu.device import SOURCE, _Recorded
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.linalg.trust_region_kernels import SIZE, Outcome, State
 from sparser_ros.solver.manifold import Manifold
@@ -204,26 +203,12 @@ class Stream:
         self.seen.append('launch')
 
 
-def test_a_step_is_recorded_the_second_time():
-    stream = Stream()
-    step = _Recorded(lambda: stream.seen.append('step'), stream, (OSError,))
-    for _ in range(3):
-        step()
-    assert stream.seen == ['step', 'begin', 'step', 'end', 'launch', 'launch']
-
-
-def test_a_step_that_cannot_be_recorded_is_made_each_time(caplog):  # type: ignore[no-untyped-def]
-    stream = Stream(fails=True)
+@pytest.mark.parametrize(('fails', 'third'), [(False, 'launch'), (True, 'step')])
+def test_a_step_is_recorded_the_second_time_where_it_can_be(caplog, fails, third):  # type: ignore[no-untyped-def]
+    stream = Stream(fails)
     step = _Recorded(lambda: stream.seen.append('step'), stream, (OSError,))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             step()
-    assert stream.seen == ['step', 'begin', 'step', 'end', 'step', 'step']
-    assert caplog.text.count('cannot be recorded') == 1
-
-
-def test_without_a_device_it_says_why():
-    try:
-        open_device()
-    except SolverError as error:
-        assert 'cupy' in str(error) or 'CUDA' in str(error)
+    assert stream.seen == ['step', 'begin', 'step', 'end', third, third]
+    assert caplog.text.count('cannot be recorded') == fails
