@@ -65,15 +65,21 @@ def test_a_wrong_configuration_is_named(bag, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert 'missing: there is no topic /C/odom (odometry.topic); is /B/odom meant?' in shown
     assert "radio 'L1' is not configured" in shown and "'L0'" not in shown
+    config.write_text('robots: [A]\nradios: {B: {beacon: B}}\n')
+    assert main(['info', str(bag / 'bag'), '--config', str(config)]) == 0
+    assert 'warning: not used, although' in capsys.readouterr().out
 
 
-def test_centimetres_are_named(tmp_path, capsys):
+def test_centimetres_and_gaps_are_named(tmp_path, capsys):
     with SensorBagWriter(tmp_path / 'bag') as writer:
-        for k in range(60):
-            writer.uwb_range('A', 'L0', 10**9 * (k + 1), 500.0 + k, 0.01)
+        for k in (*range(40), *range(60, 100)):
+            writer.uwb_range('A', 'L0', 10**8 * (k + 10), 500.0 + k, 0.01)
     assert main(['info', str(tmp_path / 'bag')]) == 3
     shown = capsys.readouterr().out
     assert 'looks like centimetres' in shown and 'missing: odometry' in shown
+    (one,) = survey(tmp_path / 'bag')
+    assert (one.count, one.gaps, one.radios) == (80, 1, {'A', 'L0'})
+    assert one.longest_gap_s == pytest.approx(2.1) and one.rate_hz == pytest.approx(79 / 9.9)
 
 
 def circling(path, *, scale, radius=4.0):
@@ -88,7 +94,7 @@ def circling(path, *, scale, radius=4.0):
             writer.uwb_range('t1', name, stamp, float(scale * distance), 0.01)
 
 
-@pytest.mark.parametrize('scale', [1.0, 100.0, 1000.0])
+@pytest.mark.parametrize('scale', [1.0, 100.0])
 def test_units_are_drafted_from_the_motion(tmp_path, scale):
     """Who carries what is decided in metres."""
     circling(tmp_path / 'bag', scale=scale)
@@ -134,17 +140,6 @@ def test_a_graph(bag, tmp_path, capsys):
     assert 'missing: robot B: no measurement' in capsys.readouterr().out
 
 
-def test_gaps_and_rates(tmp_path):
-    stamps = np.delete(np.arange(100), slice(40, 60)) * 10**8 + 10**9
-    with SensorBagWriter(tmp_path / 'bag') as writer:
-        for stamp in stamps.tolist():
-            writer.uwb_range('A', 'L0', stamp, 5.0, 0.01)
-    (one,) = survey(tmp_path / 'bag')
-    assert (one.count, one.gaps, one.radios) == (80, 1, {'A', 'L0'})
-    assert one.longest_gap_s == pytest.approx(2.1)
-    assert one.rate_hz == pytest.approx(79 / 9.9)
-
-
 def test_names_with_numbers_stay_whole():
     """As in the TIERS recording: the same robots on other topics, one topic for each pair."""
     topics = [TopicSurvey(f'/cali/turtle0{k}/odom', ODOMETRY, 300) for k in (1, 3, 4)]
@@ -157,28 +152,6 @@ def test_names_with_numbers_stay_whole():
     assert sorted(values['radios']) == ['n_1', 'n_2', 'n_3']
     assert any('Those that a robot carries need' in note for note in notes)
     SparserConfig.from_mapping(values)
-
-
-@pytest.mark.parametrize('counts', ['topics', 'all'])
-@pytest.mark.parametrize('storage', ['mcap', 'sqlite3'])
-def test_a_bag_that_says_it_is_empty_is_counted(tmp_path, capsys, storage, counts):
-    with SensorBagWriter(tmp_path / 'bag', storage) as writer:
-        for k in range(60):
-            writer.uwb_range('A', 'L0', 10**9 * (k + 1), 5.0, 0.01)
-    metadata = tmp_path / 'bag' / 'metadata.yaml'
-    indent = ' {4,}' if counts == 'topics' else ' *'
-    metadata.write_text(re.sub(
-        rf'^({indent})message_count: 60', r'\1message_count: 0', metadata.read_text(),
-        flags=re.MULTILINE))
-    assert main(['info', str(tmp_path / 'bag')]) == 3
-    assert '/uwb/ranges  sparser_ros/msg/UwbRange: 60 messages' in capsys.readouterr().out
-
-
-def test_topics_that_are_left_out_are_no_fault(bag, tmp_path, capsys):
-    config = tmp_path / 'c.yaml'
-    config.write_text('robots: [A]\nradios: {B: {beacon: B}}\n')
-    assert main(['info', str(bag / 'bag'), '--config', str(config)]) == 0
-    assert 'warning: not used, although' in capsys.readouterr().out
 
 
 def test_the_draft_for_tiers_names_the_radios_of_the_robots_that_move(tmp_path):
@@ -206,7 +179,7 @@ def test_the_dimension_is_drafted_from_the_motion(tmp_path, capsys, options, dim
     assert says in capsys.readouterr().out and f'# {says}' in (tmp_path / 'c.yaml').read_text()
 
 
-@pytest.mark.parametrize('seed', range(6))
+@pytest.mark.parametrize('seed', range(3))
 def test_beacons_stand_and_robots_carry_their_radios(tmp_path, seed):
     """One to three robots; radios named like the robots, or by numbers that tell nothing."""
     robots = 1 + seed % 3

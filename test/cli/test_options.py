@@ -30,7 +30,6 @@ def made(tmp_path_factory):
     shutil.copy(folder / 'two.pyfg', folder / 'saved' / 'map.pyfg')
     (folder / 'notes.txt').write_text('to be kept\n')
     (folder / 'dangling.json').symlink_to('none/r.json')
-    (folder / 'loop').symlink_to('loop')
     return folder
 
 
@@ -48,46 +47,32 @@ def contents(folder):
 
 WRONG = {
     'solve g.pyfg --plot x.xyz': 'x.xyz: cannot be drawn: expected a name ending in .png',
-    'solve g.pyfg --plot none/x.png': '--plot: none/x.png cannot be written: there is no folder',
-    'solve g.pyfg --report folder': '--report: folder is a folder',
     'solve g.pyfg --report none/r.json': '--report: none/r.json cannot be written: there is no',
-    'solve g.pyfg --report c.yaml/r.json': 'c.yaml is a file, not a folder',
     'solve g.pyfg --report c.yaml': '--report: c.yaml exists and is not a report',
     'solve g.pyfg --report=': '--report: expected a report, got an empty name',
-    'solve g.pyfg --tum c.yaml': '--tum: c.yaml cannot be written: c.yaml is a file',
     'solve g.pyfg --run c.yaml/x': '--run: c.yaml/x cannot be written: c.yaml is a file',
     'solve g.pyfg --run saved': '--run: saved/map.pyfg is not replaced',
     'solve g.pyfg --output two.pyfg': '--output: two.pyfg exists already: name another, or '
                                       'replace it with --force',
-    'solve g.pyfg --output g.pyfg': '--force',
     'solve g.pyfg --output s.pyfg --report s.pyfg': '--report',
     'solve g.pyfg --report dangling.json': '--report: dangling.json cannot be written: there is',
     'solve g\x1b.pyfg': "GRAPH: 'g\\x1b.pyfg' has characters that cannot be printed: rename it",
-    'solve g.pyfg --tum loop': '--tum: loop cannot be written',
     'simulate -o new --known-beacons 9': '--known-beacons: 9 of 6 beacons cannot be known',
     'solve g.pyfg --plot -': 'only a report can go to standard output',
     'solve bag': 'GRAPH: bag is a bag: `sparser replay` solves it; expected a graph file',
     'solve c.yaml': 'GRAPH: c.yaml is a parameter file; expected a graph file',
-    'replay bag --config c.yaml --tum c.yaml': '--tum: c.yaml cannot be written',
     'replay bag --config g.pyfg': '--config: g.pyfg is a graph file; expected a parameter file',
-    'replay bag --config folder': '--config: folder is a folder',
     'replay g.pyfg': 'BAG: g.pyfg is a graph file: `sparser solve` solves it',
-    'calibrate g.pyfg -o folder': '--output: folder is a folder',
     'calibrate g.pyfg -o g.pyfg --force': '--output: expected a name ending in .yaml',
     'calibrate g.pyfg --truth-sigma inf': '--truth-sigma: expected a positive length',
-    'calibrate g.pyfg --bias-sigma nan': '--bias-sigma: must not be NaN',
     'simulate -o bag': '--output: bag exists already: name another, or replace it with --force',
-    'simulate -o new --config c.yaml': '--config: c.yaml exists already',
     'simulate -o new --graph new.txt': '--graph: expected a name ending in .pyfg or .g2o',
     'simulate -o folder --force': '--output: folder is not replaced, even with --force',
     'simulate -o new.db3': '--output: expected the name of a folder or one ending in .mcap',
-    'bag g.pyfg -o notes.txt --force': 'not replaced, even with --force',
     'info g.pyfg --config new.yaml': '--config: is compared with a bag',
     'report notes.txt': 'RUN: notes.txt is a file; expected the folder of a run',
     'report folder -o notes.txt': '--output: notes.txt exists and is not a page',
     'study bag --grid grid.yaml --jobs 0': '--jobs: expected 1 or more processes, got 0',
-    'play g.pyfg': 'BAG: g.pyfg is a graph file',
-    'play bag --report folder': '--report: folder is a folder',
     'play bag --wait nan': '--wait: expected a time of 0 s or more, got nan',
 }
 
@@ -133,13 +118,6 @@ def test_a_bag_is_not_replaced_with_what_else_lies_in_it(here, capsys):
     assert main(['bag', 'g.pyfg', '-o', 'bag', '--force']) == 2
     assert 'holds other files' in capsys.readouterr().err
     assert (here / 'bag' / 'my.yaml').exists()
-
-
-def test_the_input_of_a_run_folder_stays(here, capsys):
-    assert main(['solve', 'g.pyfg', '--run', 'run']) == 0
-    assert main(['solve', 'run/map.pyfg', '--run', 'run']) == 2
-    assert '--run: run would replace run/map.pyfg, which the command reads (GRAPH)' in (
-        capsys.readouterr().err)
 
 
 @pytest.mark.parametrize('name', ['-', '/dev/stdout'])
@@ -193,14 +171,7 @@ def test_a_file_that_may_not_grow_is_an_error_in_words(line, here):
     assert not [path for path in here.rglob('*new*') if path.is_file() or 'run' not in line]
 
 
-def test_letters_that_a_terminal_lacks_are_escaped(here):
-    shutil.copy('g.pyfg', 'ü.pyfg')
-    done = subprocess.run([*SPARSER, 'info', 'ü.pyfg'], capture_output=True, timeout=60,
-                          env={**os.environ, 'PYTHONIOENCODING': 'ascii'})
-    assert done.returncode == 0 and done.stdout.startswith(b'\\xfc: 2D, ')
-
-
-@pytest.mark.parametrize('after_s', [0.01, 0.1, 0.7])
+@pytest.mark.parametrize('after_s', [0.01, 0.7])
 def test_ctrl_c_is_130_without_a_traceback(after_s, here):
     """While modules are imported, and while it works."""
     interrupted = (

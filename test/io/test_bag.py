@@ -74,10 +74,6 @@ def test_failure_leaves_nothing(tmp_path):
     with pytest.raises(RuntimeError), SensorBagWriter(tmp_path / 'bag') as bag:
         bag.uwb_range('A', 'B', 1, 5.5, 0.25)
         raise RuntimeError
-    assert os.listdir(tmp_path) == []
-
-
-def test_empty_bag_is_refused(tmp_path):
     with pytest.raises(FormatError, match='nothing to write'), BagWriter(tmp_path / 'bag'):
         pass
     assert os.listdir(tmp_path) == []
@@ -230,6 +226,10 @@ def test_of_a_cut_mcap_is_read_what_comes_before(tmp_path, compression):
 
 def test_of_a_damaged_database_is_read_what_comes_first(tmp_path):
     path = recorded(tmp_path / 'bag', 'sqlite3', 400)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute('UPDATE messages SET timestamp = "soon" WHERE id = 3')
+        database.execute('UPDATE messages SET data = 5 WHERE id = 4')
+    assert len(list(BagReader(path))) == 798, 'rows that hold something else are left out'
     data = bytearray(path.read_bytes())
     page = len(data) // 2 // 4096 * 4096
     data[page:page + 4096] = bytes(4096)
@@ -239,14 +239,6 @@ def test_of_a_damaged_database_is_read_what_comes_first(tmp_path):
         messages = list(reader)
         assert 200 < len(messages) < 800
         assert any(str(path) in text and 'damaged' in text for text in reader.faults)
-
-
-def test_rows_that_hold_something_else_are_left_out(tmp_path):
-    path = recorded(tmp_path / 'bag', 'sqlite3')
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute('UPDATE messages SET timestamp = "soon" WHERE id = 3')
-        database.execute('UPDATE messages SET data = 5 WHERE id = 4')
-    assert len(list(BagReader(path))) == 78
 
 
 @pytest.mark.parametrize('storage', ['sqlite3', 'mcap'])

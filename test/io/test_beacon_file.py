@@ -39,42 +39,25 @@ RADIOS = '/**: {ros__parameters: {radios: {%s}}}'
     (RADIOS % 'L0: {beacon: L0}', 'L0: expected 2 coordinates'),
     (RADIOS % 'L0: {position: [1.0]}', 'L0: expected 2 coordinates'),
     (RADIOS % 'L0: {position: [.nan, 0]}', 'L0: expected 2 coordinates'),
-    (RADIOS % 'L0: {position: [1.0e+300, 0]}', 'L0: expected 2 coordinates'),
-    (RADIOS % f'L0: {{position: [{"9" * 400}, 0]}}', 'L0: expected 2 coordinates'),
     (RADIOS % f'L0: {{position: [{"9" * 9000}, 0]}}', 'is no number'),
     (RADIOS % 'L0: {position: [true, 0]}', 'L0: expected 2 coordinates'),
-    (RADIOS % 'L0: {position: [2020-13-45, 0]}', 'L0: expected 2 coordinates'),
     (RADIOS % 'L0: {position: [1, 2], sigma_m: .inf}', 'L0.sigma_m'),
-    (RADIOS % 'L0: {position: [1, 2], sigma_m: -1}', 'L0.sigma_m'),
     (RADIOS % 'L0: {position: [1, 2], robot: A}', "robot 'A', no beacon"),
     (RADIOS % 'L0: [1, 2]', 'L0: expected beacon'),
-    (RADIOS % '? [a]\n : {position: [1, 2]}', 'expected a name'),
-    (RADIOS % '"": {position: [1, 2]}', "'' is no name"),
     (RADIOS % '"L\\e[2J": {position: [1, 2]}', r'\\x1b\[2J. is no name'),
-    (RADIOS % 'L0: {beacon: "a\\nb", position: [1, 2]}', r'L0.beacon: .a\\nb. is no name'),
     (RADIOS % 'L0: {beacon: [7], position: [1, 2]}', r'L0.beacon: \[7\] is no name'),
-    (RADIOS % 'L0: {beacon: true, position: [1, 2]}', 'L0.beacon: True is no name'),
     (RADIOS % '', 'no beacon'),
     ('[' * 20_000, ':1: .*(deep|depth)'), ('{a: ' * 20_000, ':1: .*(deep|depth)'),
-    ('&a [*a]', 'more than .* values'),
     ('b0: &b0 [1]\n' + ''.join(f'b{k + 1}: &b{k + 1} [*b{k}, *b{k}]\n' for k in range(30)),
      'more than .* values'),
     ('#' * 1_000_001, 'larger than 1 MB'),
-], ids=range(28))
+], ids=range(19))
 def test_anything_else_is_refused(tmp_path, text, reason):
     (tmp_path / 'beacons.yaml').write_text(text)
     begin = time.process_time()
     with pytest.raises(FormatError, match=rf'beacons\.yaml.*{reason}'):
         beacon_file.read(tmp_path, 2)
     assert time.process_time() - begin < 1.0
-
-
-def test_names_are_those_that_are_written(tmp_path):
-    (tmp_path / 'beacons.yaml').write_text(RADIOS % (
-        '81:00: {position: [1, 2]}, L0: {beacon: 0x6958, position: [1.5, 2]}'))
-    radios = beacon_file.read(tmp_path, 2)
-    assert {name: radio['beacon'] for name, radio in radios.items()} == {
-        '81:00': '81:00', 'L0': '0x6958'}
 
 
 def test_what_is_no_text_or_no_file_is_not_waited_for(tmp_path):

@@ -71,15 +71,7 @@ def test_ranges_find_both_poses(tmp_path):
     assert np.all(gap[between & wrong] > 0) and np.all(wrong[between & (gap > 1)])
 
 
-def test_sightings_of_robots_are_counted_as_left_out(tmp_path):
-    graph = random_graph(4, levers=False)
-    table = graph.sightings
-    table = table.replaced(point=np.where(np.arange(len(table)) == 0, 7, table.point))
-    report = graph_bag.write(tmp_path / 'bag', graph.replaced(sightings=table))
-    assert (report.sightings, report.sightings_left_out) == (len(table) - 1, 1)
-
-
-def test_configuration_fits_the_graph():
+def test_configuration_fits_the_graph_and_what_a_bag_cannot_hold_is_refused(tmp_path):
     graph = random_graph(6, levers=False)
     config = node_config(graph)
     assert config['robots'] == ['A', 'B'] and config['odometry_noise'] == 'pose_increment'
@@ -87,11 +79,12 @@ def test_configuration_fits_the_graph():
     np.testing.assert_array_equal(fixed['position'], graph.landmarks.position[2])
     assert fixed['sigma_m'] == 0.0
     assert config['ranges']['max_m'] >= graph.ranges.distance_m.max()
-
-
-def test_too_many_antennas():
     with pytest.raises(GraphError, match='different lever arms'):
         node_config(random_graph(7, ranges=200))
+    table = graph.relative_poses
+    with pytest.raises(GraphError, match='no odometry between A0 and A1'):
+        graph_bag.write(tmp_path / 'bag', graph.replaced(
+            relative_poses=table.take(np.arange(len(table)) > 0), ranges=empty(Ranges, 2)))
 
 
 def test_stamps_where_a_file_has_none():

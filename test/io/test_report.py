@@ -1,11 +1,15 @@
-"""Reports: every promised field, finite JSON, rejected measurements, errors after alignment."""
+"""Reports: promised and declared fields, rejected measurements, errors after alignment."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from graphs import random_graph
+from report_paths import check_fields, declared
 
+from sparser_ros.cli.main import main
 from sparser_ros.graph import Estimate, estimate_of, squared_residuals
 from sparser_ros.io import report
 from sparser_ros.linalg.rotations import angle_to_matrix
@@ -21,10 +25,11 @@ def stats(**parts):
         rank=5, init='random', formulation='schur', backend='cpu', kernel='gm', **parts)
 
 
-def test_promised_fields(tmp_path):
+def test_promised_fields_and_null_for_what_is_not_finite(tmp_path):
     graph = random_graph(1)
     content = report.build(
-        graph, stats(seconds={'setup': 1.0}, trace=((0.0, 2.0), (0.5, 1.0))),
+        graph, stats(seconds={'setup': 1.0}, trace=((0.0, 2.0), (0.5, 1.0)),
+                     cost_final=float('nan'), lambda_min=np.float64('inf')),
         SolveStatus.CONVERGED, estimate=estimate_of(graph), dataset='x',
         seconds={'load': 0.5, 'total': 9.0})
     report.write(tmp_path / 'r.json', content)
@@ -34,14 +39,6 @@ def test_promised_fields(tmp_path):
         'load': 0.5, 'setup': 1.0, 'solve': None, 'refine': None, 'certify': None, 'total': 9.0}
     assert back['trace'] == [[0.0, 2.0], [0.5, 1.0]]
     assert (back['status'], back['n_poses'], back['ate_m']) == ('converged', 10, None)
-
-
-def test_not_finite_becomes_null(tmp_path):
-    graph = random_graph(1)
-    report.write(tmp_path / 'r.json', report.build(
-        graph, stats(cost_final=float('nan'), lambda_min=np.float64('inf')), SolveStatus.FAILED,
-        estimate=None))
-    back = json.loads((tmp_path / 'r.json').read_text())
     assert back['cost_final'] is None and back['lambda_min'] is None
 
 
@@ -85,3 +82,44 @@ def test_error_after_alignment():
                    truth.landmarks)
     assert report.ate(off, truth) == pytest.approx(0.1, rel=0.05)
     assert report.ate(None, truth) is None
+
+
+SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp('reports')
+
+
+def run(folder: Path, *arguments: str) -> dict[str, Any]:
+    path = folder / f'{arguments[0]}.json'
+    assert main([*arguments, '--report', str(path)]) == 0
+    return json.loads(path.read_text(encoding='utf-8'))
+
+
+def test_fields_of_solve(folder: Path):
+    check_fields('solve', run(
+        folder, 'solve', str(SAMPLES / 'two_robots.pyfg'), '--gnc', '--covariance', '--calibrate'))
+
+
+def test_fields_of_replay_and_calibrate(folder: Path):
+    bag, config = str(folder / 'bag'), str(folder / 'bag.yaml')
+    assert main([
+        'simulate', '-o', bag, '--config', config, '--robots', '2', '--beacons', '4',
+        '--known-beacons', '3', '--minutes', '0.7', '--closures', '4', '--outliers', '0.1']) == 0
+    whole = run(folder, 'replay', bag, '--config', config, '--run', str(folder / 'run'))
+    in_folder = json.loads((folder / 'run' / 'report.json').read_text(encoding='utf-8'))
+    check_fields('replay', whole | {'covariance': in_folder['covariance']})
+    check_fields('calibrate', run(folder, 'calibrate', bag, '--config', config))
+
+
+def test_paths_are_declared_once_for_each_writer():
+    for writer in ('solve', 'replay', 'calibrate', 'demo'):
+        listed = declared(writer)
+        assert len(listed) == len(set(listed)) > 5
+
+
+def test_what_is_not_declared_is_noticed():
+    with pytest.raises(AssertionError, match=r"declare in .*'not_declared'"):
+        check_fields('solve', {'not_declared': 1})
