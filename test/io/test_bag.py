@@ -16,7 +16,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from sparser_ros.config import FormatError
 from sparser_ros.io.bag import BagReader, BagWriter, SensorBagWriter, is_bag, isotropic
-from sparser_ros.io.messages import DEFINITIONS, ODOMETRY, UWB_RANGE, typestore
+from sparser_ros.io.messages import DEFINITIONS, UWB_RANGE, typestore
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])
 
@@ -281,15 +281,3 @@ def test_mutated_bags_end_in_messages_or_one_clear_error(tmp_path, storage):
                     assert message.topic in str(error)
         victim.write_bytes(originals[victim])
     assert read > 24
-
-
-def test_recording(data_dir):
-    reader = BagReader(data_dir / 'bags' / 'tiers_shortbag')
-    assert len(reader) == 13112
-    odometry = [t for t, kind in reader.topics.items() if kind == ODOMETRY]
-    ranges = [t for t, kind in reader.topics.items() if kind == 'sensor_msgs/msg/Range']
-    assert len(ranges) == 28
-    messages = list(reader.messages([*odometry, *ranges]))
-    assert len(messages) == sum(reader.counts[t] for t in [*odometry, *ranges])
-    distances = np.array([m.msg.range for m in messages if m.topic in ranges])
-    assert 0.1 < np.median(distances) < 20

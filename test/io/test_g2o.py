@@ -331,17 +331,3 @@ def test_what_g2o_cannot_hold(tmp_path):
         g2o.write(tmp_path / 'g.g2o', several.replaced(
             ranges=empty(Ranges, 2), robots=('rover', 'B')))
     assert not (tmp_path / 'g.g2o').exists()
-
-
-REFERENCE = {
-    'MIT': (808, 827), 'intel': (1728, 2512), 'manhattan': (3500, 5453),
-    'city10000': (10000, 20687), 'smallGrid3D': (125, 297), 'sphere2500': (2500, 4949),
-    'torus3D': (5000, 9048), 'parking-garage': (1661, 6275),
-}
-
-
-@pytest.mark.parametrize(('name', 'counts'), REFERENCE.items(), ids=REFERENCE)
-def test_data_sets(data_dir, name, counts):
-    graph = g2o.read(data_dir / 'g2o' / f'{name}.g2o').validate()
-    assert counts == (graph.n_poses, len(graph.relative_poses))
-    assert np.count_nonzero(graph.relative_poses.odometry) == graph.n_poses - 1

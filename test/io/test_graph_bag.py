@@ -42,35 +42,6 @@ def connected(graph, d):
     return graph.replaced(sightings=empty(Sightings, d))
 
 
-def test_ranges_find_both_poses(tmp_path):
-    graph = connected(random_graph(2, length=40, levers=False, ranges=60), 2)
-    table = graph.ranges
-    graph_bag.write(tmp_path / 'bag', graph)
-    reader = BagReader(tmp_path / 'bag')
-    found = tracks(reader, graph.robots)
-    stamps = range_stamps(graph, graph.poses.stamp_ns)
-    recovered = {}
-    for message in reader.messages(['/uwb/ranges']):
-        ends = []
-        for radio in (message.msg.source, message.msg.target):
-            at = nearest(found[radio][0], message.bag_time_ns) if radio in found else None
-            ends.append(radio if at is None else f'{radio}{at}')
-        recovered[message.msg.range] = (*ends, message.msg.variance)
-        assert ns(message.msg.header.stamp) == message.bag_time_ns
-    assert len(recovered) == len(table)
-    for k in np.flatnonzero(~stamps.wrong_pose):
-        source, target, variance = recovered[table.distance_m[k]]
-        assert source == graph.endpoint_name(int(table.source[k]))
-        assert target == graph.endpoint_name(int(table.target[k]))
-        assert variance == pytest.approx(1 / table.precision[k], rel=1e-15)
-    # The random graph joins poses far apart in time as well, and says so.
-    gap = np.abs(graph.poses.index[table.source] - graph.poses.index[table.target])
-    between = (table.source >= 0) & (table.target >= 0) & (
-        graph.poses.robot[table.source] != graph.poses.robot[table.target])
-    wrong = stamps.wrong_pose
-    assert np.all(gap[between & wrong] > 0) and np.all(wrong[between & (gap > 1)])
-
-
 def test_configuration_fits_the_graph_and_what_a_bag_cannot_hold_is_refused(tmp_path):
     graph = random_graph(6, levers=False)
     config = node_config(graph)

@@ -90,12 +90,6 @@ def test_bag_matches_the_graph(tmp_path):
         [truth.pose.pose.position.x, truth.pose.pose.position.y], graph.poses.translation[0])
 
 
-def test_one_robot_alone():
-    run = Simulation(dataclasses.replace(SHORT, robots=1, beacons=0))
-    assert len(run.exchanges.range_m) == 0
-    assert simulation.graph_of(run).validate().n_poses == 600
-
-
 def test_robots_in_space_know_the_vertical_and_their_height():
     run = changed(dimension=3, minutes=5.0)
     for track, level, motion in zip(run.tracks, run.levels, run.motions, strict=True):
