@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparser_ros.backend.process import wire
-from sparser_ros.config import SolverConfig
+from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import BackendConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import (
@@ -22,6 +22,9 @@ from sparser_ros.graph import (
 from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 
 STEP_NS = 500_000_000
+GM = SolverConfig(robust=RobustConfig(kernel='gm'))
+ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+BEACONS = np.array([[6.0, 1.0, 0.0], [-2.0, 7.0, 4.0], [4.0, -6.0, 1.0], [9.0, 8.0, 5.0]])
 
 
 def carried(value):
@@ -158,6 +161,30 @@ class World:
         """The truth in the frame whose origin is the first robot's first pose."""
         turn = self.truth.rotation[0].T
         return self.truth.moved(turn, -turn @ self.truth.translation[0])
+
+
+def pair_world(dimension=2, seed=3, known=range(4), kind='curved', **options):
+    """Two robots among four beacons."""
+    return World(
+        [kind, kind], [np.zeros(dimension), np.full(dimension, 2.0)],
+        BEACONS[:, :dimension], seed=seed, known=known, dimension=dimension, **options)
+
+
+def lived(world, parts=4, solver=GM, **backend):
+    """(session, last solution), solved after each of the increments."""
+    from sparser_ros.backend.session.session import Session
+
+    session = Session(config(world.dimension, world.names, solver, **backend))
+    for one in world.increments(parts):
+        session.add(one)
+        solution = session.solve()
+    return session, solution
+
+
+def map_error_m(world, estimate):
+    """Root mean square error of all positions, in a map that known beacons fix."""
+    error = estimate.translation - world.truth.translation[:len(estimate.translation)]
+    return float(np.sqrt(np.mean(np.sum(error**2, axis=1))))
 
 
 def graph_of(increments, dimension=2) -> Graph:

@@ -1,12 +1,10 @@
 """Graphs of a small world with one fault in them, and their robust solutions."""
 
 import numpy as np
-from backend_world import World, graph_of
+from backend_world import ROBUST, World, graph_of
 
-from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.solver import solve
 
-ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 CENTRES = {2: [(-8, 0), (8, 3), (0, 9)], 3: [(-8, 0, 0), (8, 3, 1), (0, 9, -1)]}
 BEACONS = {
     2: [(30, 0), (9, 28), (-24, 17), (-23, -18), (10, -27), (-3, 4)],

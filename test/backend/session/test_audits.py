@@ -1,11 +1,12 @@
-"""Live equals batch, whatever the ticks; what an audit says decides what is located."""
+"""Live equals batch, whatever the ticks; what an audit says decides what is located; its bound."""
 
 import dataclasses
+import re
 from functools import partial
 
 import numpy as np
 import pytest
-from backend_world import World, config
+from backend_world import ROBUST, World, config
 
 from sparser_ros.backend.integrity.faults import BURST, LENGTH, MISPLACED, ONGOING, Fault
 from sparser_ros.backend.integrity.noise import Noise
@@ -13,6 +14,7 @@ from sparser_ros.backend.integrity.odometry_errors import SCALE, OdometryErrors
 from sparser_ros.backend.integrity.radio_errors import RadioErrors
 from sparser_ros.backend.process.wire import Answer, decode, verdict_message
 from sparser_ros.backend.session import contest
+from sparser_ros.backend.session.audited_map import bound_of
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.contest import robust_cost
 from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
@@ -21,13 +23,11 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Verdict, VerdictKind, tracked_map
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.treatment import Ruling, Rulings, Treatment
-from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig, ObservabilityConfig
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve
 from sparser_ros.solver.result import SolveStatus
-
-ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 
 
 def world_of(seed=0, steps=60):
@@ -217,19 +217,6 @@ def test_odometry_that_begins_anew_is_unlocated_until_an_audit_places_it():
         after.estimate.translation - truth.translation, axis=1)[0::2]) < 0.3
 
 
-def test_old_audits_do_not_vouch_for_new_data():
-    increments = world_of(steps=80).increments(10)
-    session = Session(config(solver=ROBUST, audit=AuditConfig(stale_s=5.0)))
-    for one in increments[:6]:
-        session.add(one)
-    assert session.solve(True).robots[0].location is Location.LOCATED
-    for one in increments[6:]:
-        session.add(one)
-    solution = session.solve(False)
-    assert {one.location for one in solution.robots} == {Location.UNLOCATED}
-    assert 'audit' in solution.robots[0].missing
-
-
 def test_an_audit_ages_by_measurements_and_not_by_odometry_alone():
     increments = world_of(steps=80).increments(10)
     rule = AuditConfig(stale_s=5.0, growth=1e3, growth_unlocated=1e3)
@@ -376,3 +363,51 @@ def test_starts_from_scratch_that_stall_are_finished_from_where_they_are(monkeyp
     verdict, auditor = scratch_ending(monkeypatch, stalled, bounded=True)
     assert [one.location for one in verdict.segments] == [Location.LOCATED] * 2
     assert not auditor.postponed
+
+
+def bounded(full):
+    session = Session(config(solver=ROBUST))
+    for one in world_of(steps=40).increments(4):
+        session.add(one)
+        session.solve()
+    session.solve(full)
+    return session
+
+
+def test_a_forced_audit_bounds_its_map_and_two_runs_give_the_same_bits():
+    session = bounded(full=True)
+    bound = session.bound
+    assert bound == bounded(full=True).bound
+    assert 0 < bound.lower <= bound.cost * (1 + 1e-9)
+    assert bound.sequence == 3 and bound.suboptimality < 0.1 * bound.cost
+    (words,) = re.findall(r'no map costs less than ([\d.]+)', bound.words)
+    assert float(words) == pytest.approx(bound.lower, rel=1e-3)
+    assert bounded(full=None).bound is None, 'an audit that is not forced bounds nothing'
+    # Other starts with the same weights find nothing below it.
+    solved = session.auditor.solved
+    graph = solved.graph.replaced(ranges=solved.graph.ranges.replaced(
+        precision=solved.graph.ranges.precision * solved.weights['ranges']))
+    for seed in range(3):
+        other = solve(graph, SolverConfig(seed=seed, init='random'))
+        assert other.stats.cost_final >= bound.lower * (1 - 1e-9)
+
+
+def test_a_map_is_bounded_once_and_anew_after_an_observer_has_raised():
+    auditor = auditor_of(world_of(steps=40).increments(4))
+    assert not auditor.prove()
+    auditor.audit()
+
+    def stop(iteration, cost, y):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        auditor.prove(stop)
+    assert auditor.bound is None
+    assert auditor.prove() and auditor.bound is not None
+    assert not auditor.prove()
+
+
+def test_time_that_is_up_leaves_what_is_proved_or_nothing():
+    session = bounded(full=True)
+    bound = bound_of(session.auditor.solved, ROBUST.robust.weight_floor, limit_s=1e-9)
+    assert bound is None or bound.lower <= session.bound.cost

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from backend_world import config
-from faulty_world import ROBUST, graph, robots_exchanged, world
+from backend_world import ROBUST, config
+from faulty_world import graph, robots_exchanged, world
 
 from sparser_ros.backend.integrity.exchange import EXCHANGED, exchanged
 from sparser_ros.backend.session.session import Session

@@ -4,18 +4,16 @@ import dataclasses
 
 import numpy as np
 import pytest
-from backend_world import World, config
+from backend_world import ROBUST, World, config
 
 from sparser_ros.backend.integrity.faults import FAILED
 from sparser_ros.backend.session.fault_search import Retry
 from sparser_ros.backend.session.graph_store import thinned
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
 from sparser_ros.graph.parts import find_segments
 
-ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 BEACONS = [[3, 7], [-4, 1], [6, -3], [0, -6]]
 STEPS, PARTS = 160, 40
 FROM, TO = 60, 80

@@ -5,30 +5,26 @@ import re
 
 import numpy as np
 import pytest
-from backend_world import World, config, graph_of
+from backend_world import ROBUST, World, config, graph_of
 
 from sparser_ros.backend.integrity.faults import BURST, ONGOING, Fault, ranges_of, stretch
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
 from sparser_ros.backend.session.judgement import Judgement
 from sparser_ros.backend.session.range_faults import (
     closed,
     common_length,
     joined,
-    measured_length,
     nearer_to_map,
 )
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, SegmentVerdict
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.treatment import Treatment
-from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
 from sparser_ros.graph import range_residuals
 from sparser_ros.graph.ends import range_ends
 
-ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 
 def burst(graph, rows, subject='B', **values):
     return stretch(BURST, subject, np.asarray(rows), graph, size=(3.0,), **values)
@@ -370,35 +366,3 @@ def test_where_the_map_moves_with_the_length_the_ranges_count_for_next_to_nothin
     lost, told = common_length(contest, far, 1.0), common_length(contest, np.arange(20, 60), 1.0)
     assert told is not None and 2.0 <= told[1] < 100.0
     assert lost is None or lost[1] > 1e4 * told[1]
-
-
-@pytest.fixture(scope='module')
-def one_long():
-    """A search: two robots among known beacons; the ranges of B are too long by 0.8 m."""
-    beacons = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
-    true = World(['curved', 'curved'], [np.zeros(2), np.full(2, 2.0)], beacons, seed=3,
-                 known=range(4))
-    auditor = Auditor(config(robots=true.names, solver=SolverConfig(
-        robust=RobustConfig(kernel='gm'))))
-    for one in true.increments(1):
-        auditor.add(dataclasses.replace(one, ranges=one.ranges.replaced(
-            distance_m=one.ranges.distance_m + 0.8 * of_robot(one.ranges, 1))))
-    contest, error = auditor._attempt(Treatment(), None)
-    assert contest is not None, error
-    return FaultSearch(auditor._store, contest, auditor._solved, auditor._judged, Attempts(),
-                       auditor.config)
-
-
-def test_the_length_of_the_radio_at_fault_is_found_with_the_map_free(one_long):
-    search, treatment = one_long, one_long.treatment
-    fault, beside = measured_length(search, treatment, 'B', search.contest)
-    assert fault.size[0] == pytest.approx(0.8, abs=0.15)
-    cost = {}
-    for name, size in (('B', fault.size), ('A', measured_length(
-            search, treatment, 'A', search.contest)[0].size)):
-        cost[name] = search.solved(treatment.beside(
-            Fault(BURST, name, size, known_ns=ONGOING)), beside).best.value
-    assert cost['B'] < 1.5 * len(search.whole.ranges) < search.contest.best.value
-    # What is taken off a radio that is right explains little.
-    assert cost['A'] > cost['B'] + 25
-    assert search.treatment == treatment == search.store.treatment, 'a trial changes nothing'

@@ -1,4 +1,4 @@
-"""Newest poses beside their datum: which one it is, and that nothing common is left."""
+"""Newest poses beside their datum, and who is located beside whom."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -6,14 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparser_ros.backend.observability.datum import motions
-from sparser_ros.backend.session.scene import (
-    Scene,
-    datum_of,
-    landmarks_beside_each_other,
-    view_of,
-)
+from sparser_ros.backend.observability.datum import Outside, motions
+from sparser_ros.backend.session.belief import without_the_doubtful
+from sparser_ros.backend.session.scene import Scene, datum_of, landmarks_beside_each_other, view_of
 from sparser_ros.backend.session.solution import Location, RobotLocation
+from sparser_ros.config.backend_config import BackendConfig
 
 NAMES = ('A', 'B', 'L0', 'L1', 'L2', 'L3')
 
@@ -144,3 +141,28 @@ def test_keyframes_that_the_audit_did_not_know_add_nothing():
     view = view_of('A', place, hidden)
     assert np.any(view.rows < 0)
     np.testing.assert_array_equal(view.pose, view_of('A', place, None).pose)
+
+
+ROBOTS = ('A', 'B', 'C')
+
+
+def located(together, sigma, outside):
+    """Of three robots with three keyframes each, of which `together` move as one by sigma (m)."""
+    owners = tuple('AAABBBCCC')
+    position = np.random.default_rng(1).uniform(-20, 20, (12, 3))
+    shared = np.zeros((12, 6))
+    shared[[k for k, name in enumerate([*ROBOTS, *owners]) if name in together], 0] = sigma
+    joint = np.outer(shared.ravel(), shared.ravel()) + 1e-4 * np.eye(72)
+    place = Scene(
+        tuple(RobotLocation(name, Location.LOCATED) for name in ROBOTS), ROBOTS, position, (),
+        np.arange(12), joint, {}, False, owners, outside)
+    seen, _ = without_the_doubtful(place, None, BackendConfig())
+    return ''.join(one.robot for one in seen.robots if one.location is Location.LOCATED)
+
+
+@pytest.mark.parametrize('outside', Outside)
+@pytest.mark.parametrize(('together', 'apart'), [
+    ('BC', 'BC'), ('A', 'BC'), ('AC', 'AC'), ('B', 'AC'), ('ABC', 'ABC')])
+def test_whoever_is_apart_from_two_that_know_each_other_is_not_located(together, apart, outside):
+    assert located(together, 2.0, outside) == apart
+    assert located(together, 0.05, outside) == 'ABC'

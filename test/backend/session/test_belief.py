@@ -1,0 +1,340 @@
+"""Robots are withdrawn where a likely fault may have moved them too far; protection levels."""
+
+import dataclasses
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from backend_world import BEACONS, ROBUST, World, carried, config, graph_of, lived, pair_world
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from sparser_ros.backend.integrity.linear_model import linear_model
+from sparser_ros.backend.integrity.undetected import _separations
+from sparser_ros.backend.session.belief import (
+    _share_left,
+    beyond,
+    level,
+    protection_levels,
+    without_the_doubtful,
+)
+from sparser_ros.backend.session.scene import JointCovariance, scene_of, view_of
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location, tracked_map
+from sparser_ros.config import SolverConfig
+from sparser_ros.config.backend_config import IntegrityConfig, ObservabilityConfig
+from sparser_ros.linalg.rotations import align
+from sparser_ros.solver import solve
+
+
+@pytest.mark.parametrize('sigma', [0.05, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize('narrow', [0.0, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize('axes', [2, 3])
+def test_the_probability_is_that_of_draws_of_long_and_narrow_errors(axes, narrow, sigma):
+    """Three moments tell small probabilities to 0.01, those above 0.4 to 0.06."""
+    random = np.random.default_rng(2)
+    root = np.linalg.qr(random.normal(size=(axes, axes)))[0] * (
+        sigma * np.array([1.0, narrow, narrow])[:axes])
+    shifts = np.array([0.0, 0.5, 0.9, 1.5])[:, None] * np.eye(axes)[0]
+    stated = beyond(shifts, np.broadcast_to(root @ root.T, (4, axes, axes)), 1.0)
+    drawn = random.normal(size=(200_000, axes)) @ root.T
+    share = np.array([np.mean(np.linalg.norm(drawn + each, axis=1) > 1.0) for each in shifts])
+    assert np.all(np.abs(stated - share) < np.where(share < 0.1, 0.01, 0.02 + 0.04 * (share > 0.4)))
+
+
+@given(st.lists(st.tuples(
+    st.floats(0.0, 1e9), st.floats(0.0, 1e9)), min_size=1, max_size=20), st.floats(1e-3, 1e4))
+def test_it_is_a_probability_that_grows_with_the_distance(pairs, limit):
+    distance, sigma = np.array(pairs).T
+    shift = distance[:, None] * np.eye(3)[0]
+    covariance = sigma[:, None, None] ** 2 * np.eye(3)
+    stated = beyond(shift, covariance, limit)
+    assert np.all((stated >= 0) & (stated <= 1))
+    assert np.all(beyond(shift + limit * np.eye(3)[0], covariance, limit) >= stated - 0.02)
+
+
+@cache
+def situation(dimension=2):
+    """Two located robots among known beacons: the session, its solution, and the verdict."""
+    session, solution = lived(pair_world(dimension))
+    assert all(one.location is Location.LOCATED for one in solution.robots)
+    return session, solution, session.auditor.audit(tracked_map(solution))
+
+
+def scene_for(dimension, variance, robots=None):
+    """The scene of a tick, of beacons whose places are known."""
+    session, solution, _ = situation(dimension)
+    tracker, none = session.tracker, np.zeros(0, dtype=np.int64)
+    return scene_of(
+        tracker.graph, solution.estimate, robots or solution.robots, solution.landmark_located,
+        tracker._map.covariance(tracker.graph, none), none, True, variance)
+
+
+def placed(evidence, metres, *, axis=0, dimension=2, variance=1.0, accepted=None, **options):
+    """Robots that are withdrawn, and why; robots that are placed at some risk, and which.
+
+    Of a verdict in which the scale of B's odometry is that likely, and then moves it by so many
+    metres. `variance`: of the place of B, over the claimed one.
+    """
+    session, _, verdict = situation(dimension)
+    hidden = verdict.undetected
+    fault = hidden.causes.index('odometry_scale of B')
+    found, shift = np.full(len(hidden.causes), -9.0), np.zeros_like(hidden.lone_shift)
+    found[fault], shift[1, axis, fault] = evidence, metres
+    hidden = dataclasses.replace(
+        hidden, evidence=found, lone_shift=shift, lone=0.1 * hidden.lone)
+    backend = dataclasses.replace(
+        session.tracker.config.backend, integrity=IntegrityConfig(**options),
+        observability=ObservabilityConfig(**accepted or {}))
+    scene, cautions = without_the_doubtful(
+        scene_for(dimension, {'B': variance}), hidden, backend)
+    assert [one.robot for one in scene.robots] == ['A', 'B']
+    lost = {one.robot: one.missing for one in scene.robots if one.location is not Location.LOCATED}
+    assert not {one.subject for one in cautions} & set(lost)
+    return lost, {one.subject: one for one in cautions}
+
+
+def withdrawn(*arguments, **options):
+    """{robot: why}"""
+    return placed(*arguments, **options)[0]
+
+
+def test_a_robot_that_is_placed_at_a_risk_is_told_of():
+    lost, told = placed(1.0, 3.0)
+    assert not lost and set(told) == {'B'}
+    assert told['B'].kind == 'position_risk' and 0.02 < told['B'].value < 0.05
+    assert told['B'].text.startswith(
+        'the position of B is off by more than 1 m with a probability of 3 %: with a probability')
+    # A fifth of the accepted risk is small.
+    assert placed(1.0, 3.0, accepted={'integrity_risk': 0.2}) == ({}, {})
+    assert placed(-1.0, 3.0) == ({}, {})
+
+
+@pytest.mark.parametrize(('evidence', 'metres', 'options', 'robots'), [
+    (5.0, 3.0, {}, {'B'}), (5.0, 0.5, {}, set()),
+    # Odds of 0.027 are below the risk of 0.05, those of 0.07 are not.
+    (1.0, 3.0, {}, set()), (2.0, 3.0, {}, {'B'}),
+    (1.0, 3.0, {'fault_probability': 0.1}, {'B'}), (5.0, 3.0, {'gate': False}, set()),
+    (5.0, 3.0, {'accepted': {'alert_limit_m': 6.0}}, set()),
+    (3.0, 3.0, {}, {'B'}), (3.0, 3.0, {'accepted': {'integrity_risk': 0.2}}, set()),
+    # In space its height counts as well.
+    (5.0, 3.0, {'axis': 2, 'dimension': 3}, {'B'}), (5.0, 0.3, {'axis': 2, 'dimension': 3}, set())])
+def test_a_likely_fault_that_moves_a_robot_withdraws_that_robot(evidence, metres, options, robots):
+    assert set(withdrawn(evidence, metres, **options)) == robots
+
+
+def test_why_a_robot_is_withdrawn_is_said():
+    # The prior 0.01 times exp(5) are odds of 1.48.
+    assert withdrawn(5.0, 3.0)['B'].startswith(
+        'with a probability of 60 % the odometry of B is too long or too short, and it is 3.0 m '
+        'away then')
+
+
+def test_noise_withdraws_alone_and_together_with_what_may_be_at_fault():
+    """Both are one probability: of either half of the risk, together they are too much."""
+    view = view_of('B', scene_for(2, {}), None)
+    low, high = 1.0, 1e6
+    for _ in range(60):
+        factor = (low * high) ** 0.5
+        risk = beyond(np.zeros((1, 2)), factor * view.noise[None], 1.0)[0]
+        low, high = (factor, high) if risk < 0.04 else (low, factor)
+    assert not withdrawn(-9.0, 0.0, variance=factor) and not withdrawn(1.0, 3.0)
+    assert set(withdrawn(1.0, 3.0, variance=factor)) == {'B'}
+    reasons = withdrawn(-9.0, 0.0, variance=2 * factor)
+    assert set(reasons) == {'B'} and reasons['B'].startswith('its position is uncertain by')
+    assert withdrawn(-9.0, 0.0, variance=2 * factor, gate=False) == reasons
+    assert not withdrawn(-9.0, 0.0, variance=2 * factor, accepted={'alert_limit_m': 2.0})
+
+
+def alone(seed, factor, **options):
+    """(located, located and more than 1 m off) of 40 ticks of one robot with odometry too long."""
+    world = World(['curved'], [np.zeros(2)], [[14.0, 5.0], [-9.0, 10.0], [6.0, -12.0]], 160, seed,
+                  range_sigma=0.15)
+    turn, move, frame_turn, frame_place = world.odometry[0]
+    world.odometry[0] = turn, factor * move, frame_turn, factor * frame_place
+    session = Session(config(
+        robots=world.names, solver=ROBUST,
+        integrity=IntegrityConfig(**options)))
+    truth, located, wrong = world.true_in_map().translation, 0, 0
+    for one in world.increments(40, every=4):
+        session.add(one)
+        solution = session.solve()
+        here = solution.estimate.translation
+        if solution.robots[0].location is Location.LOCATED:
+            located += 1
+            wrong += np.linalg.norm(here[-1] - truth[len(here) - 1]) > 1.0
+    return located, wrong
+
+
+def test_odometry_that_is_too_long_is_solved_for_and_its_robot_stays_located():
+    assert alone(1, 1.0) == (40, 0)
+    for seed in (1, 2):
+        located, wrong = alone(seed, 1.15)
+        assert located == 40 and wrong <= 1
+
+
+def test_odometry_that_is_not_solved_for_is_suspected_before_it_is_proved():
+    before = [alone(seed, 1.15, solve_odometry=False, gate=False)[1] for seed in (1, 2)]
+    after = [alone(seed, 1.15, solve_odometry=False)[1] for seed in (1, 2)]
+    assert sum(after) <= sum(before) / 2 > 2
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('heard', [False, True])
+def test_ranges_since_the_audit_hold_an_error_of_odometry_back(dimension, heard):
+    """As much as a solve with that error has it: ranges come from the newest pose only."""
+    world = World(['curved'], [np.zeros(dimension)], BEACONS[:, :dimension], 60, 3,
+                  known=range(4), range_sigma=0.02, dimension=dimension)
+    whole = graph_of(world.increments(4), dimension)
+    begin, end = 40, whole.n_poses - 1
+    far = np.maximum(whole.ranges.source, whole.ranges.target)
+    made = whole.replaced(ranges=whole.ranges.take((far <= begin) | (heard & (far == end))))
+    estimate = solve(made, SolverConfig(), initial=world.truth).estimate
+    model, size = linear_model(made, estimate, {}), dimension + (1 if dimension == 2 else 3)
+    information = (model.jacobian.T @ model.jacobian).toarray()
+    bodies = np.concatenate([size * row + np.arange(size) for row in (end, begin)])
+    joint = JointCovariance(
+        np.linalg.inv(information)[np.ix_(bodies, bodies)], np.array([0]),
+        np.full(4, -1), np.array([1]), 1.0)
+    share = _share_left(made, estimate, begin, end, joint, 1, 0)
+
+    rel = made.relative_poses
+    late = np.zeros(len(model.residual))
+    at = np.flatnonzero(rel.j > begin)
+    rows = model.starts['moves'] + at[:, None] * dimension + np.arange(dimension)
+    step = estimate.translation[rel.j[at]] - estimate.translation[rel.i[at]]
+    late[rows] = np.sqrt(rel.tau[at])[:, None] * step
+    moved = np.linalg.solve(information, model.jacobian.T @ late)[bodies[:dimension]]
+    by_odometry = np.zeros(size)
+    by_odometry[:dimension] = estimate.translation[end] - estimate.translation[begin]
+    if not heard:
+        np.testing.assert_allclose(share, np.eye(dimension, size), atol=1e-6)
+    assert np.linalg.norm(share @ by_odometry - moved) < 0.1 * np.linalg.norm(by_odometry)
+    assert heard == (np.linalg.norm(moved) < 0.7 * np.linalg.norm(by_odometry))
+
+
+RISK = IntegrityConfig(risk=1e-3, fault_probability=0.05)
+
+
+def test_normal_errors_are_within_the_level_as_often_as_stated():
+    random = np.random.default_rng(0)
+    root = np.array([[0.3, 0.0], [0.1, 0.2]])
+    error = np.linalg.norm(random.normal(size=(400_000, 2)) @ root.T, axis=1)
+    covariance, still = (root @ root.T)[None], np.zeros((1, 2))
+    bound = level(covariance, still, RISK)
+    assert 0 < np.mean(error > bound) <= RISK.risk / 2
+    assert level(np.array([[[0.04]]]), still[:, :1], RISK) == pytest.approx(
+        0.2 * norm.isf(RISK.risk / 4), rel=1e-6)
+
+
+def test_of_faults_the_one_that_may_do_most_counts():
+    covariance = np.stack([0.01 * np.eye(2), 0.01 * np.eye(2), 0.04 * np.eye(2)])
+    shift = np.array([[0.0, 0.0], [0.3, 0.4], [0.0, 0.0]])
+    beside = math.sqrt(-2 * math.log(RISK.risk / (4 * RISK.fault_probability)))
+    assert level(covariance, shift, RISK) == pytest.approx(0.5 + 0.1 * beside)
+    assert level(covariance, 0 * shift, RISK) == pytest.approx(0.2 * beside)
+    sound = dataclasses.replace(RISK, fault_probability=RISK.risk / 4)
+    assert level(covariance, shift, sound) == pytest.approx(level(
+        covariance[:1], shift[:1], RISK))
+
+
+@pytest.mark.parametrize('size', [1.0, 10.0, 100.0])
+def test_errors_pass_their_level_no_more_often_than_the_risk_says(size):
+    """Sound sources err within their floors, once in five times one errs `size` times as much."""
+    config = IntegrityConfig(risk=0.05, fault_probability=0.2 / 3)
+    random, parts, count = np.random.default_rng(5), np.array([1, 2, 1]), 4000
+    owner, floor = np.repeat(np.arange(3), parts), 0.3
+    J, G = random.normal(size=(60, 4)), np.zeros((60, 4))
+    for column in range(4):
+        G[random.choice(60, 20, replace=False), column] = random.normal(1.0, 0.3, 20)
+    inverse = np.linalg.inv(J.T @ J)
+    P = np.eye(60) - J @ inverse @ J.T
+    at_fault = np.where(random.random(count) < 0.2, random.integers(3, size=count), -1)
+    theta = np.zeros((count, 4))
+    for one, c in enumerate(parts):
+        way = random.normal(size=(count, c))
+        ball = way / np.linalg.norm(way, axis=1, keepdims=True)
+        length = random.random((count, 1)) ** (1 / c)
+        theta[:, owner == one] = ball * length * np.where(at_fault == one, size, 1.0)[:, None]
+    r = random.normal(size=(count, 60)) - floor * theta @ G.T
+    error = np.linalg.norm((r @ J @ inverse)[:, :2], axis=1)
+    M, A, noise = floor * (inverse @ J.T @ G)[:2], floor**2 * G.T @ P @ G, inverse[:2, :2]
+    # Shifts are linear in the score.
+    made = [_separations(M, A, one, owner, parts, config.fault_size) for one in np.eye(4)]
+    shift = np.einsum('nk,kdh->nhd', floor * r @ P @ G, np.stack([one[2] for one in made]))
+    common, added, _ = made[0]
+    roots = [0 * added, *(added * (owner == one) for one in range(3))]
+    covariance = np.stack([noise + common @ common.T + part @ part.T for part in roots])
+    bound = np.array([level(covariance, one, config) for one in shift])
+    noise_alone = level(noise[None], np.zeros((1, 2)), config)
+    assert np.mean(error > bound) <= config.risk
+    if size > 1:
+        assert np.mean(error > noise_alone) > config.risk
+
+
+@pytest.mark.parametrize('known', [(), range(4)])
+def test_levels_bound_the_error_of_a_radio_that_is_long(known):
+    """One radio up to 1 m long, found or not; relative to known beacons, or to those found."""
+    ratios, levels = [], []
+    for seed in (0, 2, 4):
+        place = pair_world(seed=seed, known=known, steps=60)
+        session = Session(config(robots=place.names, solver=ROBUST))
+        for one in place.increments(3):
+            own = one.ranges.source % 2 == 0
+            session.add(dataclasses.replace(one, ranges=one.ranges.replaced(
+                distance_m=one.ranges.distance_m + 0.25 * seed * own)))
+        solution = session.solve()
+        here = np.concatenate([solution.estimate.translation[-2:], solution.estimate.landmarks])
+        true = np.concatenate([place.truth.translation[-2:], place.beacons])
+        for row, one in enumerate(solution.robots):
+            if one.location is not Location.LOCATED:
+                continue
+            others = np.arange(len(true)) != row
+            turn, shift = (np.eye(2), np.zeros(2)) if known else align(here[others], true[others])
+            error = np.linalg.norm(turn @ here[row] + shift - true[row])
+            levels.append(solution.protection.of(one.robot)[0])
+            ratios.append(error / levels[-1])
+    assert len(ratios) >= 4 and max(ratios) < 1
+    assert np.median(levels) < 1
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_a_session_states_levels_and_they_survive_the_pipe(dimension):
+    _, solution, _ = situation(dimension)
+    known = carried(solution).protection
+    np.testing.assert_array_equal(known.horizontal_m, solution.protection.horizontal_m)
+    np.testing.assert_array_equal(known.vertical_m, solution.protection.vertical_m)
+    for one in solution.robots:
+        flat, up = known.of(one.robot)
+        assert one.location is Location.LOCATED and 0 < flat < 5
+        assert math.isnan(up) if dimension == 2 else 0 < up < 20
+    assert known.of('nobody')[0] == math.inf
+
+
+def test_other_placements_faults_and_lost_robots_raise_the_level():
+    _, solution, verdict = situation()
+    copy = carried(verdict)
+    assert copy.undetected == verdict.undetected and verdict.undetected.robots == ('A', 'B')
+    assert [one.apart_m for one in copy.segments] == [one.apart_m for one in verdict.segments]
+
+    def of(verdict, robots=None, known=True):
+        scene = scene_for(2, {}, robots)
+        if not known:
+            scene = dataclasses.replace(scene, place=np.full_like(scene.place, -1))
+        return protection_levels(scene, verdict, RISK).horizontal_m
+
+    plain = of(verdict)
+    apart = dataclasses.replace(verdict, segments=tuple(
+        dataclasses.replace(one, apart_m=3.0 * (one.robot == 'A')) for one in verdict.segments))
+    np.testing.assert_allclose(of(apart) - plain, [3.0, 0.0])
+    hidden = verdict.undetected
+    moved = hidden.shift.copy()
+    moved[1, 0, -1] += 4.0
+    bent = dataclasses.replace(verdict, undetected=dataclasses.replace(hidden, shift=moved))
+    assert of(bent)[0] == plain[0] and of(bent)[1] > 4.0
+    lost = tuple(dataclasses.replace(one, location=Location.UNLOCATED) for one in solution.robots)
+    assert np.all(np.isinf(of(verdict, lost))) and np.all(np.isinf(of(None)))
+    assert np.all(np.isinf(of(verdict, known=False)))
+    assert np.all(np.isinf(of(dataclasses.replace(verdict, undetected=None))))

@@ -1,0 +1,449 @@
+"""Faults that last (radios, antennas, known beacons) are taken off the map, and told."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from backend_world import BEACONS, GM, World, config, map_error_m, pair_world
+from faulty_world import antenna_elsewhere
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparser_ros.backend.integrity.faults import BURST, KINDS, LENGTH, Fault, FaultKind
+from sparser_ros.backend.integrity.hypotheses import ANTENNA
+from sparser_ros.backend.integrity.radio_errors import ALL_RADIOS, ANTENNA_AXES, BIAS, RadioErrors
+from sparser_ros.backend.integrity.undetected import stands_out
+from sparser_ros.backend.session import fault_trials
+from sparser_ros.backend.session.audited_map import antennas_of
+from sparser_ros.backend.session.auditor import Auditor
+from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
+from sparser_ros.backend.session.graph_store import GraphStore
+from sparser_ros.backend.session.lasting_faults import measured_again
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.config.backend_config import IntegrityConfig
+from sparser_ros.graph.ends import owners
+from sparser_ros.graph.finding import Finding
+
+LENGTH_M = 0.8
+
+
+def options(**integrity):
+    return config(
+        robots=('A', 'B'), solver=GM,
+        integrity=IntegrityConfig(**integrity))
+
+
+def long_ranges(one, graph, name, length_m):
+    """An increment with the ranges of a robot or beacon too long."""
+    number = (*graph.robots, *graph.landmarks.names).index(name)
+    ranges = one.ranges
+    own = (owners(graph, ranges.source) == number) | (owners(graph, ranges.target) == number)
+    return dataclasses.replace(one, ranges=ranges.replaced(
+        distance_m=ranges.distance_m + length_m * own))
+
+
+def told(world, name, length_m, parts=1, begin=0, end=None):
+    """Increments of a world, those from `begin` on and before `end` with a radio too long."""
+    whole = GraphStore(2)
+    for one in world.increments(parts):
+        whole.add(one)
+        faulty = begin <= one.sequence and (end is None or one.sequence < end)
+        yield long_ranges(one, whole.graph, name, length_m) if faulty else one
+
+
+def audited(world, auditor, name='B', length_m=LENGTH_M):
+    """The verdict on all of a world."""
+    for one in told(world, name, length_m):
+        auditor.add(one)
+    return auditor.audit()
+
+
+def taken_off(auditor, verdict):
+    """Rows of the ranges of the whole that a verdict's treatment shortens, and by how much."""
+    data = auditor._store.treated(verdict.treatment)
+    rows = data.original('ranges', np.arange(len(data.graph.ranges)))
+    length_m = data.whole.ranges.distance_m[rows] - data.graph.ranges.distance_m
+    return rows[np.abs(length_m) > 1e-9], length_m[np.abs(length_m) > 1e-9]
+
+
+@pytest.mark.parametrize('length_m', [LENGTH_M, -0.5])
+def test_a_radio_that_is_long_is_told_and_counts_by_what_is_left(length_m):
+    world, auditor = pair_world(), Auditor(options())
+    verdict = audited(world, auditor, length_m=length_m)
+    assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(length_m, abs=0.05)}
+    found = [one for one in verdict.findings if one.kind == BIAS]
+    assert [one.subject for one in found] == ['B']
+    assert found[0].value == verdict.treatment.radio_errors.bias_m['B']
+    assert 'm too ' + ('long' if length_m > 0 else 'short') in found[0].text
+    assert all(one.location is Location.LOCATED for one in verdict.segments)
+    assert map_error_m(world, verdict.estimate) < 0.05
+    assert not verdict.treatment.of(BURST)
+
+
+def test_one_robot_has_the_bias_of_all_its_ranges():
+    """Its radio, and all radios, are one hypothesis: of two with the same ranges none stands out.
+
+    So are robot and beacon of a pair that nobody else ranges with.
+    """
+    world = World(['curved'], [np.zeros(2)], BEACONS[:, :2], seed=5, known=range(4))
+    verdict = audited(world, Auditor(config(robots=('A',), solver=GM)), name='A', length_m=-0.4)
+    assert verdict.treatment.radio_errors.bias_m == {'A': pytest.approx(-0.4, abs=0.05)}
+    assert [one.subject for one in verdict.findings if one.kind == BIAS] == ['A']
+    assert map_error_m(world, verdict.estimate) < 0.05
+
+
+def test_an_exception_in_between_leaves_the_last_treatment_in_force(monkeypatch):
+    auditor = Auditor(options())
+    audited(pair_world(), auditor)
+    before = auditor._store.treatment
+    assert before.of(LENGTH)
+
+    def broken(search):
+        yield from search.go_on(search.treatment.but(LENGTH))
+        raise RuntimeError('planted')
+
+    monkeypatch.setattr(fault_trials, '_RANGES', (broken,))
+    with pytest.raises(RuntimeError, match='planted'):
+        auditor.audit()
+    assert auditor._store.treatment == before
+    monkeypatch.undo()
+    assert auditor.audit().treatment.of(LENGTH)
+
+
+def test_a_known_beacon_keeps_its_ranges():
+    verdict = audited(pair_world(), Auditor(options()), name='L0')
+    assert not verdict.treatment.radio_errors.bias_m
+    assert any(one.subject == 'L0' for one in verdict.findings)
+
+
+def test_the_length_of_a_beacon_that_nobody_surveyed_is_found_among_known_ones():
+    verdict = audited(pair_world(steps=80, known=range(3)), Auditor(options()), name='L3')
+    assert verdict.treatment.radio_errors.bias_m == {'L3': pytest.approx(LENGTH_M, abs=0.1)}
+
+
+def test_no_length_is_taken_off_radios_that_are_right():
+    for seed in range(5):
+        verdict = audited(pair_world(seed=seed), Auditor(options()), length_m=0.0)
+        assert not verdict.treatment.radio_errors
+
+
+@pytest.fixture(scope='module')
+def over():
+    """(world, auditor, verdicts): ranges of B are too long for 20 of 80 s."""
+    world, auditor, verdicts = pair_world(steps=160), Auditor(options()), []
+    for one in told(world, 'B', LENGTH_M, parts=16, end=4):
+        auditor.add(one)
+        verdicts.append(auditor.audit())
+    return world, auditor, verdicts
+
+
+def test_a_length_that_is_over_is_taken_off_the_ranges_before(over):
+    world, auditor, verdicts = over
+    for verdict in verdicts[:4]:
+        assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(LENGTH_M, abs=0.05)}
+    faulty = sum(len(one.ranges) for one in world.increments(16)[:4])
+    for verdict in verdicts[4:]:
+        assert not verdict.treatment.radio_errors.bias_m
+        rows, length_m = taken_off(auditor, verdict)
+        assert np.all(rows < faulty)
+        assert length_m == pytest.approx(LENGTH_M, abs=0.05)
+        assert all(one.location is Location.LOCATED for one in verdict.segments)
+        assert map_error_m(world, verdict.estimate) < 0.05
+        (found,) = verdict.findings
+        assert found.kind == 'range_burst' and found.subject == 'B'
+        assert 'until 20 s' in found.text
+    # Of the 5 ranges of B at each step, hardly any is on the wrong side of the end.
+    assert len(rows) == pytest.approx(5 * 40, abs=5)
+
+
+@pytest.mark.parametrize('length_m', [LENGTH_M, -0.3])
+def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
+    world, auditor, verdicts = pair_world(steps=160), Auditor(options()), []
+    for one in told(world, 'B', length_m, parts=16, begin=4):
+        auditor.add(one)
+        verdicts.append(auditor.audit())
+    # For half a minute it looks like a jump of odometry, and may be a burst.
+    for verdict in verdicts[4:9]:
+        assert any(robot == 'B' for robot, _ in verdict.gate_robots)
+    honest = sum(len(one.ranges) for one in world.increments(16)[:4])
+    for verdict in verdicts[10:]:
+        assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(length_m, abs=0.05)}
+        assert not verdict.gate_robots
+        rows, taken_m = taken_off(auditor, verdict)
+        assert rows.min() >= honest - 5 and taken_m == pytest.approx(
+            verdict.treatment.radio_errors.bias_m['B'])
+        assert map_error_m(world, verdict.estimate) < 0.05
+        (found,) = verdict.findings
+        assert found.kind == BIAS and 'since 20 s of the data' in found.text
+
+
+def test_what_began_later_is_measured_again():
+    auditor = Auditor(options())
+    for one in told(pair_world(steps=160), 'B', LENGTH_M, parts=16, begin=4):
+        auditor.add(one)
+        auditor.audit()
+    treatment = auditor._store.treatment
+    (fault,) = treatment.of(LENGTH)
+    assert fault.spans[0][0] > 0
+    for wrong, left in ((fault.size[0] + 0.2, LENGTH_M), (5.0, None)):
+        auditor._store.treat(treatment.changed(
+            fault, dataclasses.replace(fault, size=(wrong,))))
+        contest, _ = auditor._attempt(auditor._store.treatment, None)
+        search = FaultSearch(
+            auditor._store, contest, auditor._solved, auditor._judged, Attempts(), auditor.config)
+        search.run(measured_again)
+        found = search.treatment.of(LENGTH)
+        # What explains nothing leaves nothing behind.
+        assert [one.spans for one in found] == ([fault.spans] if left else [])
+        assert [one.size[0] for one in found] == ([pytest.approx(left, abs=0.05)] if left else [])
+
+
+def test_odometry_that_jumps_is_no_length_that_began():
+    world, auditor, verdict = pair_world(steps=160), Auditor(options()), None
+    for one in world.increments(16):
+        rel = one.relative_poses
+        if one.sequence == 4:
+            jumped = rel.translation.copy()
+            jumped[world.names.index('B')] += [0.8, 0.0]
+            one = dataclasses.replace(one, relative_poses=rel.replaced(translation=jumped))
+        auditor.add(one)
+        verdict = auditor.audit()
+        assert not verdict.treatment.radio_errors.bias_m
+    assert any(one.kind.startswith('odometry') for one in verdict.findings)
+
+
+def test_a_calibration_that_knows_the_length_leaves_nothing_to_find():
+    auditor = Auditor(options())
+    assert audited(pair_world(), auditor).treatment.radio_errors
+    auditor.calibrate(RadioErrors({'B': LENGTH_M, 'A': 0.01}))
+    assert auditor.retold
+    verdict = auditor.audit()
+    assert verdict.treatment.radio_errors == auditor.calibrated
+    assert auditor.calibrated.bias_m == {'B': LENGTH_M, 'A': 0.01}
+    assert not any(one.kind == BIAS for one in verdict.findings)
+
+
+def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
+    auditor = Auditor(options())
+    for one in pair_world().increments(1):
+        auditor.add(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + 0.4)))
+    verdict = auditor.audit()
+    assert verdict.treatment.radio_errors.bias_m == {ALL_RADIOS: pytest.approx(0.4, abs=0.04)}
+    (found,) = verdict.findings
+    assert (found.kind, found.subject) == (BIAS, ALL_RADIOS)
+    assert found.value == verdict.treatment.radio_errors.bias_m[ALL_RADIOS] / 2
+    assert 'add 0.20 m to the bias_m of every radio' in found.text
+    assert map_error_m(pair_world(), verdict.estimate) < 0.05
+
+
+@pytest.mark.parametrize('factor', [0.98, 1.02])
+def test_odometry_of_another_size_is_no_length_of_all_ranges(factor):
+    for seed in range(4):
+        world, auditor = pair_world(steps=80, known=(), seed=seed), Auditor(options())
+        for one in world.increments(1):
+            rel = one.relative_poses
+            auditor.add(dataclasses.replace(
+                one, relative_poses=rel.replaced(translation=factor * rel.translation)))
+        assert not auditor.audit().treatment.radio_errors
+
+
+@given(st.lists(st.floats(-50, 200), min_size=1, max_size=6), st.floats(0.0, 50))
+def test_one_cause_at_most_stands_out(evidence, flip_cost):
+    causes = tuple(f'range_bias of {k}' for k in range(len(evidence)))
+    hidden = SimpleNamespace(causes=causes, evidence=np.array(evidence))
+    out = [one for one in causes if stands_out(hidden, one, flip_cost)]
+    best = sorted([*evidence, 0.0])
+    if best[-1] - best[-2] > flip_cost / 2 and best[-1] > 0:
+        assert out == [causes[int(np.argmax(evidence))]]
+    else:
+        assert not out or best[-1] - best[-2] == pytest.approx(flip_cost / 2)
+    assert not stands_out(hidden, 'range_bias of nobody', flip_cost)
+    assert not stands_out(None, causes[0], flip_cost)
+
+
+ERROR_M = (0.6, -0.35)
+
+
+def audited_elsewhere(world, auditor, error_m=ERROR_M, parts=1):
+    """The verdict on a world in which the lever arm of B is off."""
+    whole, verdict = GraphStore(2), None
+    for one in world.increments(parts):
+        whole.add(one)
+        graph = whole.graph.replaced(ranges=one.ranges)
+        auditor.add(one.replaced(ranges=antenna_elsewhere(graph, 'B', error_m).ranges))
+        verdict = auditor.audit()
+    return verdict
+
+
+@pytest.mark.parametrize('parts', [1, 6])
+def test_an_antenna_elsewhere_is_told_by_axis_and_its_robot_located(parts):
+    world = pair_world(steps=60)
+    verdict = audited_elsewhere(world, Auditor(options()), parts=parts)
+    assert verdict.treatment.radio_errors == RadioErrors(
+        {}, {'B': pytest.approx(ERROR_M, abs=0.06)})
+    assert {one.kind for one in verdict.findings} == set(ANTENNA_AXES[:2])
+    assert antennas_of(verdict.findings, 2) == verdict.treatment.radio_errors.antenna_m
+    ahead, = [one.text for one in verdict.findings if one.kind == 'antenna_x']
+    assert ahead.startswith('the antenna of B is 0.6') and ahead.endswith('set its lever_arm')
+    assert all(one.location is Location.LOCATED for one in verdict.segments)
+    assert map_error_m(world, verdict.estimate) < 0.06
+    assert not verdict.treatment.of(BURST)
+
+
+def test_without_it_the_map_bends():
+    world = pair_world(steps=60)
+    told_only = audited_elsewhere(world, Auditor(options(doubt_ranges=False, doubt_odometry=False)))
+    assert not told_only.treatment.radio_errors
+    assert [(one.kind, one.subject) for one in told_only.findings] == [('antenna_misplaced', 'B')]
+    assert map_error_m(world, told_only.estimate) > 2 * map_error_m(
+        world, audited_elsewhere(world, Auditor(options())).estimate)
+
+
+def test_the_same_data_give_the_same_place_and_no_further_audit():
+    auditor = Auditor(options())
+    first = audited_elsewhere(pair_world(steps=60), auditor)
+    assert auditor.retold == ''
+    assert auditor.audit().treatment.radio_errors == RadioErrors(
+        {}, {'B': pytest.approx(first.treatment.radio_errors.antenna_m['B'], abs=0.02)})
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_antennas_that_stand_where_they_are_configured_stay(seed):
+    verdict = audited_elsewhere(pair_world(steps=60, seed=seed), Auditor(options()), (0.0, 0.0), 3)
+    assert not verdict.treatment.radio_errors
+
+
+def test_a_robot_that_does_not_turn_shows_no_antenna():
+    world = pair_world(kind='straight', steps=60)
+    assert not audited_elsewhere(world, Auditor(options())).treatment.radio_errors
+
+
+def test_an_antenna_beside_a_calibration_is_the_rest():
+    auditor, known = Auditor(options()), RadioErrors({'B': 0.01}, {'B': (0.3, 0.0)})
+    auditor.calibrate(known)
+    verdict = audited_elsewhere(pair_world(steps=60), auditor)
+    assert verdict.treatment.radio_errors.antenna_m == {'B': pytest.approx(ERROR_M, abs=0.06)}
+    assert verdict.treatment.radio_errors.bias_m == {'B': 0.01} and auditor.calibrated == known
+    # What ~/save writes is added to what is configured, not to what is calibrated.
+    assert antennas_of(verdict.findings, 2) == verdict.treatment.radio_errors.antenna_m
+    auditor.calibrate(RadioErrors({}, {'B': ERROR_M}))
+    assert auditor.audit().treatment.radio_errors == auditor.calibrated
+
+
+def test_one_that_no_longer_explains_the_ranges_is_where_it_is_configured():
+    """The operator's lever arm was right: half a metre at this place is another fault's work."""
+    auditor = Auditor(options())
+    audited_elsewhere(pair_world(steps=60), auditor, (0.0, 0.0))
+    auditor._store.treat(auditor._store.treatment.beside(Fault(ANTENNA, 'B', (0.5, 0.5))))
+    assert not auditor.audit().treatment.radio_errors
+
+
+MARKS = [[8.0, 1.0], [-3.0, 8.0], [4.0, -7.0], [10.0, 9.0], [-8.0, -4.0]]
+
+
+def placed_at(places, known=range(5), seed=4, parts=4):
+    """The last solution, and the root mean square error, with beacons configured at `places`."""
+    world = World(['curved'], [np.zeros(2)], MARKS, seed=seed, known=known, steps=80)
+    session, solution = Session(config(robots=('A',), solver=GM)), None
+    for one in world.increments(parts):
+        marks = one.landmarks
+        position = marks.position.copy()
+        for row, name in enumerate(marks.names):
+            position[row] = np.where(marks.fixed[row], places[int(name[1:])], position[row])
+        session.add(dataclasses.replace(one, landmarks=type(marks)(
+            marks.names, position, marks.fixed)))
+        solution = session.solve()
+    return solution, map_error_m(world, solution.estimate)
+
+
+def kinds(solution):
+    return {(one.kind, one.subject) for one in solution.findings if one.kind != 'position_risk'}
+
+
+@pytest.mark.parametrize('way', [(1.0, 0.4), (0.0, -3.0)])
+def test_a_beacon_at_a_wrong_place_is_named_and_bends_nothing(way):
+    places = np.array(MARKS)
+    places[1] += way
+    solution, error = placed_at(places)
+    assert kinds(solution) == {('beacon_misplaced', 'L1')}
+    finding = solution.findings[0]
+    assert finding.value == pytest.approx(np.hypot(*way), abs=0.15)
+    assert error < 0.08 and solution.robots[0].location is Location.LOCATED
+    np.testing.assert_allclose(solution.estimate.landmarks[1], MARKS[1], atol=0.15)
+
+
+def test_exchanged_labels_are_told_as_such():
+    places = np.array(MARKS)
+    places[[0, 3]] = places[[3, 0]]
+    solution, error = placed_at(places)
+    assert kinds(solution) == {('beacons_swapped', 'L0 and L3')} and error < 0.08
+
+
+def test_places_that_hold_the_frame_stay():
+    """Of two or three known beacons nothing says which one is wrong."""
+    places = np.array(MARKS)
+    places[1] += (1.5, 0.0)
+    solution, _ = placed_at(places, known=(0, 1))
+    assert solution.anchored
+    np.testing.assert_allclose(solution.estimate.landmarks[:2], places[:2], atol=1e-9)
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_right_places_are_kept(seed):
+    solution, _ = placed_at(np.array(MARKS), seed=seed)
+    assert kinds(solution) == set()
+    np.testing.assert_allclose(solution.estimate.landmarks, MARKS, atol=1e-9)
+
+
+SHARE = 'range_share'
+
+
+def share_columns(fault, model):
+    """With a share theta taken off, predicted minus measured grows by theta times measured."""
+    rows = fault.rows(model.graph)
+    slope = model.root_of_ranges * model.graph.ranges.distance_m
+    return model.columns('ranges', rows, slope[rows, None])
+
+
+def without_share(faults, graph, table):
+    for fault in faults:
+        table = table.replaced(distance_m=table.distance_m * np.where(
+            fault.ranges(graph, table), 1 - fault.size[0], 1.0))
+    return table
+
+
+def share_words(fault, graph, off):
+    percent = 100 * fault.size[0]
+    return [Finding(SHARE, fault.subject, f'ranges of {fault.subject} are {percent:.1f} % too long',
+                    percent, '%')]
+
+
+@pytest.fixture
+def range_shares(monkeypatch):
+    monkeypatch.setitem(KINDS, SHARE, FaultKind(
+        share_words, 'ranges of {} are too long by a share', columns=share_columns,
+        floor=lambda config: 0.01, corrected={'ranges': without_share}))
+
+
+@pytest.mark.parametrize('share', [0.0, 0.03])
+def test_it_is_found_taken_off_and_told(range_shares, share):
+    world = World(['curved', 'curved'], [np.zeros(2), np.full(2, 2.0)],
+                  [[6.0, 1.0], [-2.0, 17.0], [14.0, -6.0], [9.0, 8.0]], seed=3, known=range(4))
+    auditor = Auditor(config(robots=world.names, solver=GM))
+    for one in world.increments(2):
+        ranges = one.ranges
+        of_b = (ranges.source % 2 == 1) & (ranges.source >= 0) | (
+            (ranges.target % 2 == 1) & (ranges.target >= 0))
+        auditor.add(dataclasses.replace(one, ranges=ranges.replaced(
+            distance_m=ranges.distance_m * np.where(of_b, 1 + share, 1.0))))
+        verdict = auditor.audit()
+    found = verdict.treatment.of(SHARE)
+    assert [one.subject for one in found] == (['B'] if share else [])
+    assert all(one.location is Location.LOCATED for one in verdict.segments)
+    if share:
+        assert found[0].size[0] == pytest.approx(1 - 1 / (1 + share), abs=0.003)
+        assert [one.text for one in verdict.findings] == ['ranges of B are 2.9 % too long']
+        assert map_error_m(world, verdict.estimate) < 0.05
