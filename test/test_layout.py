@@ -24,11 +24,6 @@ REACHES_UP = {('cli/bag_commands.py', 'demo')}
 SUBPACKAGES = {
     'backend': ['replay', 'process', 'session', 'calibrate', 'integrity', 'observability'],
 }
-# Imports against that order which still have to go. The test fails once one of them is gone, so
-# that its line goes as well.
-AGAINST_THE_ORDER: set[tuple[str, str]] = set()
-# Modules that import each other, with the same rule.
-CIRCLES: set[frozenset[str]] = set()
 
 ROS = re.compile(
     r'(rclpy|rclcpp|rosidl\w*|builtin_interfaces|\w+_interfaces|\w+_msgs|std_srvs|tf2_\w+|launch\w*'
@@ -164,13 +159,8 @@ def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
         for module in graph if module in reached[module]}
 
 
-def test_circles_are_found():
-    graph = {'a': {'b'}, 'b': {'c'}, 'c': {'a', 'd'}, 'd': {'e'}, 'e': set()}
-    assert circles(graph) == {frozenset({'a', 'b', 'c'})}
-
-
 def test_no_module_imports_in_a_circle():
-    assert circles(import_graph()) == CIRCLES
+    assert circles(import_graph()) == set()
 
 
 def subpackage_of(module: str) -> tuple[str, str] | None:
@@ -199,28 +189,17 @@ def test_subpackages_import_those_after_them():
             other = subpackage_of(module) if module.startswith('sparser_ros.') else None
             if other and other[0] == room and order.index(other[1]) < order.index(name):
                 against.add((name_of(path), other[1]))
-    assert against == AGAINST_THE_ORDER
-
-
-@pytest.mark.parametrize('kind', ['float64', 'int64', 'bool_'])
-def test_array_types_are_named_once(kind):
-    users = {path.name for path in MODULES if f'NDArray[np.{kind}]' in path.read_text()}
-    assert users == {'array_types.py'}
+    assert against == set()
 
 
 TESTS = sorted((ROOT / 'test').rglob('test_*.py'))
 
 
-def test_tests_lie_where_what_they_test_lies():
-    homes = [ROOT, PACKAGE]
+def test_tests_lie_where_what_they_test_lies_and_import_no_other():
+    names = {path.stem for path in TESTS}
     for path in TESTS:
         folder = path.parent.relative_to(ROOT / 'test')
-        assert any((home / folder).is_dir() for home in homes), f'{path}: no package {folder}'
-
-
-def test_no_test_imports_another():
-    names = {path.stem for path in TESTS}
-    for path in (ROOT / 'test').rglob('*.py'):
+        assert any((home / folder).is_dir() for home in (ROOT, PACKAGE)), f'{path}: no {folder}'
         for module, _ in imports(path):
             assert not names & set(module.split('.')), f'{path} imports {module}'
 
@@ -236,15 +215,12 @@ def tracked_files() -> list[Path]:
     return [path for name in git.stdout.splitlines() if (path := ROOT / name).is_file()]
 
 
-def test_no_large_file():
-    large = {str(p): p.stat().st_size for p in tracked_files() if p.stat().st_size > 1_000_000}
-    assert not large
-
-
-def test_no_registry_address():
+def test_no_large_file_and_no_registry_address():
     address = re.compile(r'pypi[.]org|python[h]osted|index[-_]url|find[-_]links', re.IGNORECASE)
     for path in tracked_files():
-        found = address.search(path.read_bytes().decode('utf-8', 'replace'))
+        content = path.read_bytes()
+        assert len(content) < 1_000_000, f'{path} is large'
+        found = address.search(content.decode('utf-8', 'replace'))
         assert not found, f'{path} names a package registry: {found.group()}'
 
 

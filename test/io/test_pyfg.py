@@ -138,6 +138,15 @@ def test_stamps_are_exact(tmp_path, text, stamp_ns):
     assert graph.poses.stamp_ns.tolist() == [stamp_ns]
 
 
+def test_spacing_comments_and_order_do_not_matter(tmp_path):
+    lines = SMALL.splitlines()
+    messy = ['# a comment', '', *('  ' + '\t'.join(line.split()) + ' ' for line in lines[::-1])]
+    one = pyfg.read(write(tmp_path, SMALL))
+    two = pyfg.read(write(tmp_path, '\r\n'.join(messy)))
+    assert two.n_poses == one.n_poses
+    assert cost(two, estimate_of(two)) == pytest.approx(cost(one, estimate_of(one)), rel=1e-13)
+
+
 BAD = {
     'unknown record': ('EDGE_BEARING 0 A0 A1 0 0 1 1', 'expected one of EDGE_RANGE'),
     'number of fields': ('EDGE_RANGE 0 A0 A1 3.0', 'expected 6 fields'),

@@ -1,4 +1,4 @@
-"""Reports: promised and declared fields, rejected measurements, errors after alignment."""
+"""Reports, shares of time with a fix, TUM files."""
 
 import json
 from pathlib import Path
@@ -6,13 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evo.tools import file_interface
 from graphs import random_graph
 from report_paths import check_fields, declared
 
 from sparser_ros.cli.main import main
-from sparser_ros.graph import Estimate, estimate_of, squared_residuals
-from sparser_ros.io import report
-from sparser_ros.linalg.rotations import angle_to_matrix
+from sparser_ros.graph import Estimate, Poses, empty_graph, estimate_of, squared_residuals
+from sparser_ros.io import report, tum
+from sparser_ros.io.availability import (
+    Availability,
+    StatedPose,
+    accuracy_lines,
+    positions_of,
+    share_text,
+)
+from sparser_ros.linalg.rotations import angle_to_matrix, quat_to_matrix
 from sparser_ros.solver.result import SolveStats, SolveStatus
 
 PROMISED = """dataset dimension n_poses n_landmarks n_relative n_ranges rank init formulation
@@ -123,3 +131,104 @@ def test_paths_are_declared_once_for_each_writer():
 def test_what_is_not_declared_is_noticed():
     with pytest.raises(AssertionError, match=r"declare in .*'not_declared'"):
         check_fields('solve', {'not_declared': 1})
+
+
+SECOND = 10**9
+
+
+def track(positions, seconds):
+    """A graph of the poses of robot A."""
+    count = len(positions)
+    return empty_graph(2).replaced(robots=('A',), poses=Poses(
+        np.zeros(count, dtype=np.int64), np.arange(count), np.asarray(seconds) * SECOND,
+        np.tile(np.eye(2), (count, 1, 1)), np.asarray(positions, dtype=float)))
+
+
+def test_shares_are_of_data_time_and_hold_until_the_next_state():
+    seen = Availability()
+    assert seen.shares == {}
+    for now, fixes in ((5.0, {'A': 0}), (7.0, {'A': 1, 'B': 0}), (10.0, {'A': 2, 'B': 2}),
+                       (15.0, {'A': 2, 'B': 1}), (15.0, {'A': 0, 'B': 1})):
+        seen.note(now, fixes)
+    assert seen.shares['A'] == {'none': 0.2, 'float': 0.3, 'fixed': 0.5}
+    assert seen.shares['B'] == pytest.approx({'none': 3 / 8, 'float': 0.0, 'fixed': 5 / 8})
+    assert share_text(seen.shares['B']) == 'fixed 62 %, none 38 %'
+
+
+def test_each_map_is_laid_on_the_truth_by_itself_and_fixes_are_told_apart():
+    random, truth = np.random.default_rng(3), np.zeros((2000, 2))
+    truth[:] = np.cumsum(random.normal(size=truth.shape), axis=0)
+    stamps, seen, sigma = np.arange(len(truth)) * SECOND, Availability(), 0.05
+    for count in range(1000, 2001):
+        turn, shift = angle_to_matrix(count / 50), np.array([count, -3.0])
+        path = truth[:count] @ turn.T + shift
+        fix = 2 if count % 2 else 1
+        error = random.normal(scale=sigma, size=2) * (1 if fix == 2 else 3)
+        seen.draw({'A': (stamps[:count], path)}, [
+            StatedPose('A', fix, int(stamps[count - 1]), path[-1] + error, np.eye(2) * sigma**2)])
+    found = seen.accuracy(positions_of(track(truth, np.arange(len(truth)))))
+    assert found['fixed']['rmse_m'] == pytest.approx(sigma * 2**0.5, rel=0.1)
+    assert found['float']['rmse_m'] == pytest.approx(3 * sigma * 2**0.5, rel=0.1)
+    assert found['fixed']['poses'] == 500 and found['float']['poses'] == 501
+    assert found['fixed']['inside_95'] == pytest.approx(0.95, abs=0.03)
+    assert found['float']['inside_95'] < 0.5
+    assert accuracy_lines(found)[0].startswith('fixed poses as published: RMSE 0.07')
+
+
+def test_a_map_is_laid_on_the_truth_by_robots_that_are_fixed():
+    """A robot that is 30 m off must not make a right one look wrong."""
+    truth, stamps = np.column_stack([np.arange(20.0), np.arange(20.0)**2 / 20]), np.arange(20)
+    both = track(truth, stamps)
+    known = positions_of(both)
+    seen, far = Availability(), truth @ angle_to_matrix(2.0).T + 30.0
+    path = stamps * SECOND
+    seen.draw({'A': (path, truth), 'B': (path, far)}, [
+        StatedPose('A', 2, int(path[-1]), truth[-1], np.eye(2)),
+        StatedPose('B', 1, int(path[-1]), far[-1], np.eye(2))])
+    found = seen.accuracy(lambda _, at: known('A', at))
+    assert found['fixed']['rmse_m'] < 1e-9 < 20 < found['float']['rmse_m']
+
+
+def test_what_the_truth_does_not_know_is_not_compared():
+    truth = positions_of(track([[k, k**2] for k in range(5)], range(5)))
+    assert np.isnan(truth('A', np.array([5 * SECOND]))).all()
+    assert np.isnan(truth('B', np.array([SECOND]))).all()
+    np.testing.assert_allclose(truth('A', np.array([SECOND + SECOND // 2])), [[1.5, 2.5]])
+    seen = Availability()
+    path = np.arange(5) * SECOND, np.arange(10.0).reshape(5, 2)
+    seen.draw({'B': path}, [StatedPose('B', 2, 0, np.zeros(2), np.eye(2))])
+    seen.draw({}, [])
+    assert seen.accuracy(truth) == {}
+
+
+@pytest.mark.parametrize('d', [2, 3])
+def test_written_trajectories(tmp_path, d):
+    graph = random_graph(1, d)
+    paths = tum.write(tmp_path / 'new', graph, estimate_of(graph), graph.poses.stamp_ns)
+    assert [p.name for p in paths] == ['A.tum', 'B.tum']
+    rows = np.flatnonzero(graph.poses.robot == 1)
+    lines = paths[1].read_text().splitlines()
+    assert lines[0].split()[0] == '1.123456796'
+    values = np.array([[float(x) for x in line.split()] for line in lines])
+    np.testing.assert_allclose(values[:, 1:1 + d], graph.poses.translation[rows], atol=1e-9)
+    np.testing.assert_allclose(
+        quat_to_matrix(values[:, 4:])[:, :d, :d], graph.poses.rotation[rows], atol=1e-8)
+    assert np.all(values[:, 7] >= 0)
+    assert file_interface.read_tum_trajectory_file(paths[1]).num_poses == len(rows)
+
+
+def test_numbers_stand_in_for_missing_times(tmp_path):
+    graph = random_graph(2)
+    path, _ = tum.write(
+        tmp_path, graph, estimate_of(graph), np.zeros(graph.n_poses, dtype=np.int64))
+    stamps = [line.split()[0] for line in path.read_text().splitlines()]
+    assert stamps == [f'{k}.000000000' for k in range(5)]
+
+
+def test_names_stay_in_the_folder_and_two_robots_never_share_a_file(tmp_path):
+    graph = random_graph(3, robots=('/fleet/one', '..'))
+    tum.write(tmp_path, graph, estimate_of(graph), graph.poses.stamp_ns)
+    assert {p.name for p in tmp_path.iterdir()} == {'fleet_one.tum', '...tum'}
+    names = tum.safe_names(['A_B', 'A/B', '/A/B', 'A_B~2'])
+    assert len(set(names)) == 4 and names[0] == 'A_B'
+    assert not any('/' in name for name in names)

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from benchmark.geometry_world import field
+from benchmark.geometry import field
 from sparser_ros.backend.observability.alternatives import (
     MOST_STARTS,
     _distinct,

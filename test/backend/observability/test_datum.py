@@ -91,16 +91,12 @@ def test_known_beacons_fix_the_frame_by_the_space_that_they_span(beacons, known,
     assert not words or all(f'L{k}' in words for k in known)
 
 
-def test_beacons_that_are_not_heard_do_not_count():
-    graph = heard([[0, 0], [5, 0]], (0, 1)).replaced(ranges=empty(Ranges, 2))
-    assert NONE in frame_missing(graph)
-
-
-def test_a_prior_on_a_pose_fixes_the_frame():
-    graph = heard([[0, 0]], ()).replaced(pose_priors=PosePriors(
+def test_a_prior_on_a_pose_fixes_the_frame_and_beacons_that_are_not_heard_do_not():
+    silent = heard([[0, 0], [5, 0]], (0, 1)).replaced(ranges=empty(Ranges, 2))
+    assert NONE in frame_missing(silent)
+    assert frame_missing(heard([[0, 0]], ()).replaced(pose_priors=PosePriors(
         np.array([0]), np.eye(2)[None], np.zeros((1, 2)), np.ones(1), np.ones(1),
-        np.zeros(1, dtype=np.int64)))
-    assert frame_missing(graph) == ''
+        np.zeros(1, dtype=np.int64)))) == ''
 
 
 def test_an_upright_datum_takes_off_no_tilt():

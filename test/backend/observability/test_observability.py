@@ -27,22 +27,19 @@ def judged(world, gauge=0, graph=None, estimate=None):
         ObservabilityConfig())
 
 
-def test_two_moving_robots_locate_each_other():
-    seen = judged(World(['curved', 'curved'], [[0, 0], [5, 2]], steps=40))
-    assert seen.location == (LOCATED, LOCATED)
-    assert seen.missing == ('', '')
-    assert seen.heading_sigma_rad[1] < 0.2
-
-
-def test_a_robot_that_stands_still_has_a_position_only():
-    seen = judged(World(['curved', 'still'], [[0, 0], [5, 2]]))
-    assert seen.location == (LOCATED, POSITION)
-    assert 'heading' in seen.missing[1]
-
-
-def test_nothing_is_known_of_others_while_the_gauge_robot_stands_still():
-    seen = judged(World(['still', 'curved'], [[0, 0], [5, 2]]))
-    assert seen.location == (LOCATED, UNLOCATED)
+@pytest.mark.parametrize(('kinds', 'locations', 'missing'), [
+    (('curved', 'curved'), (LOCATED, LOCATED), ''),
+    (('curved', 'still'), (LOCATED, POSITION), 'heading'),
+    (('still', 'curved'), (LOCATED, UNLOCATED), 'undetermined'),
+    (('curved', 'curved', 'still'), (LOCATED, LOCATED, POSITION), 'heading')])
+def test_robots_that_move_locate_each_other(kinds, locations, missing):
+    """Three of them in space."""
+    d = len(kinds) if len(kinds) > 2 else 2
+    starts = np.array([[0, 0, 0], [5, 2, 1], [1, 4, -3]])[:len(kinds), :d]
+    seen = judged(World(kinds, starts, dimension=d))
+    assert seen.location == locations
+    assert missing in seen.missing[-1] and bool(missing) == bool(seen.missing[-1])
+    assert missing or seen.heading_sigma_rad[1] < 0.2
 
 
 @pytest.mark.parametrize(('rows', 'words'), [([3], 'undetermined'), ([], 'no range or closure')])
@@ -85,11 +82,6 @@ def test_known_beacons_fix_the_frame(known):
     seen = judged(world, gauge=None)
     assert seen.location == (LOCATED, POSITION)
     assert np.all(seen.landmark_located)
-
-
-def test_space():
-    world = World(['curved', 'curved', 'still'], [[0, 0, 0], [5, 2, 1], [1, 4, -3]], dimension=3)
-    assert judged(world).location == (LOCATED, LOCATED, POSITION)
 
 
 @pytest.mark.parametrize('sigma_rad', [0.02, 0.1])

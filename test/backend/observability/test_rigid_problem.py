@@ -1,15 +1,19 @@
-"""The small problem: derivatives, merged ranges, relaxation."""
+"""The small problem of rigid pieces: derivatives, joints, merged ranges, relaxation, verticals."""
 
 import numpy as np
 import pytest
 from backend_world import World, graph_of
 from flying_world import flying_graph
 
-from sparser_ros.backend.observability.pieces import cut
+from sparser_ros.backend.observability.pieces import MOST_UNKNOWNS, cut
+from sparser_ros.backend.observability.registration import candidates, evidence_of
 from sparser_ros.backend.observability.rigid_kernels import DIRECTION, HEIGHT
 from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
-from sparser_ros.graph import RelativePoses
+from sparser_ros.backend.observability.uncertainty import uncertainty
+from sparser_ros.backend.session.frame import at_heights, at_origin
+from sparser_ros.graph import Estimate, RelativePoses
 from sparser_ros.graph.parts import find_segments
+from sparser_ros.linalg.rotations import rotvec_to_matrix
 
 
 def in_pieces(graph, truth, weights):
@@ -119,3 +123,85 @@ def test_relaxation_finds_the_way_back():
         back = problem.relaxed(start, free, 40, width)
         assert problem.cost(back, width) <= problem.cost(problem.identity(), width) + 0.1
         assert np.max(np.abs(back.shift)) < 0.5
+
+
+def pieces_of(kinds, dimension=2, steps=400, bend_m=0.05):
+    world = World(
+        kinds, 5.0 * np.eye(len(kinds), dimension), dimension=dimension, steps=steps, pairs=[])
+    graph = graph_of(world.increments(1), dimension)
+    return cut(graph, world.truth, find_segments(graph), bend_m)
+
+
+@pytest.mark.parametrize(('dimension', 'turns'), [(2, 0.25), (3, 0.5)])
+def test_joints_are_strained_as_much_as_the_noise_of_their_edges(dimension, turns):
+    joints = pieces_of(['curved', 'curved', 'curved'], dimension).joints
+    squares = np.einsum('kij,kj->ki', joints.whitener, joints.offset) ** 2
+    assert squares.size > 100
+    # The edges of this world claim four times the variance that they have; in space their kappa
+    # means half the variance of a turn that it means in the plane.
+    assert np.mean(squares[:, dimension:]) == pytest.approx(turns, rel=0.35)
+    assert 0.15 < np.mean(squares[:, :dimension]) < 0.6
+
+
+def test_precise_odometry_needs_one_piece_and_the_number_of_pieces_is_bounded():
+    assert len(pieces_of(['still'], steps=40, bend_m=1.0).segment) == 1
+    many = pieces_of(['straight'] * 5, 3, steps=300, bend_m=0.05)
+    assert 5 < len(many.segment) <= MOST_UNKNOWNS // 6
+
+
+def test_a_turn_about_the_vertical_and_a_shift_in_the_plane_are_free_and_no_more():
+    graph, truth = flying_graph(3, steps=15, known=False)
+    pieces = cut(graph, truth, find_segments(graph), 0.03)
+    problem = rigid_problem(graph, truth, pieces.parts, 0.1, joints=pieces.joints)
+    normal, _ = problem.normal_equations(problem.identity())
+    values, vectors = np.linalg.eigh(normal)
+    assert values[2] < 1e-6 * values[3]
+    held = problem.held(0)
+    assert len(held) == 3
+    # What is held takes all of that: the rest is determined.
+    assert np.linalg.svd(vectors[held, :3], compute_uv=False)[-1] > 1e-3
+
+
+def test_a_body_is_placed_by_three_places_of_which_six_would_be_needed_without():
+    graph, truth = flying_graph(4, robots=1, steps=8, beacons=3, noise=0.0, known=True)
+    segments = find_segments(graph)
+    problem = rigid_problem(graph, truth, segments, 0.0)
+    evidence = evidence_of(problem, 0, np.zeros(0, dtype=np.int64))
+    turn = rotvec_to_matrix(np.array([[0.0, 0.0, 2.0]]))[0]
+    found = candidates(evidence, True)
+    assert found.cost[0] == pytest.approx(0.0, abs=1e-3)
+    np.testing.assert_allclose(found.rotation[0], np.eye(3), atol=1e-3)
+    np.testing.assert_allclose(found.position[0], problem.centers[0], atol=1e-2)
+    # All minima are level: the search is one over headings.
+    few = found.rotation[found.cost < 10]
+    np.testing.assert_allclose(few[:, 2, 2], 1.0, atol=1e-3)
+    assert not np.allclose(turn, np.eye(3))
+
+
+def test_the_origin_takes_heading_and_place_and_leaves_the_vertical():
+    graph, truth = flying_graph(5, steps=6)
+    tilted = rotvec_to_matrix(np.array([[0.2, -0.1, 0.7]]))[0]
+    own = at_origin(truth, 3, (tilted, np.array([1.0, 2.0, 3.0])), graph)
+    change = own.rotation @ np.swapaxes(truth.rotation, 1, 2)
+    np.testing.assert_allclose(change[:, 2], np.tile([0, 0, 1.0], (len(change), 1)), atol=1e-12)
+    np.testing.assert_allclose(own.translation[3, :2], [1.0, 2.0])
+    assert own.translation[3, 2] == truth.translation[3, 2]
+    lifted = Estimate(
+        truth.rotation, truth.translation + np.array([0, 0, 9.0]), truth.landmarks)
+    back = at_heights(lifted, graph, np.ones(graph.n_poses, dtype=bool))
+    np.testing.assert_allclose(back.translation, truth.translation, atol=0.1)
+
+
+def test_the_gauge_robot_is_sure_of_its_own_path_although_others_know_each_other():
+    graph, truth = flying_graph(6, robots=3, steps=15)
+    ranges, robot = graph.ranges, graph.poses.robot
+    of_a = [(end >= 0) & (robot[np.maximum(end, 0)] == 0)
+            for end in (ranges.source, ranges.target)]
+    rows = np.flatnonzero(of_a[0] | of_a[1])
+    graph = graph.replaced(ranges=ranges.take(np.setdiff1d(np.arange(len(ranges)), rows[1:])))
+    segments = find_segments(graph)
+    pieces = cut(graph, truth, segments, 0.03)
+    problem = rigid_problem(graph, truth, pieces.parts, 0.1, joints=pieces.joints)
+    sigma = uncertainty(problem, pieces, truth, segments, 0, 0.4)
+    assert np.all(sigma.position < 0.4)
+    assert np.sum(sigma.landmark < 0.4) == len(sigma.landmark)

@@ -160,7 +160,7 @@ def test_one_absurd_message_moves_no_map(name):
         assert sum(drive.dropped(where).values()) == 1
 
 
-@pytest.mark.parametrize('metres', [5.0, 5e4, 4.8e6])
+@pytest.mark.parametrize('metres', [5.0, 4.8e6])
 @pytest.mark.parametrize('when', [(0,), (20,), (END_S,), (0, 19, 20)], ids=str)
 def test_false_fixes_alone_on_the_field_are_rejected(metres, when):
     """What most of them agree on along the odometry counts, also where the first ones are false.

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import World, graph_of
+from backend_world import graph_of, pair_world
 
 from sparser_ros.backend.replay.prospects import (
     _joint,
@@ -16,16 +16,6 @@ from sparser_ros.linalg.rotations import align
 from sparser_ros.solver import solve
 from sparser_ros.solver.covariance import marginal_covariance
 
-BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
-
-
-def world(seed=3, dimension=2, known=(), beacons=BEACONS, **options):
-    heights = np.array([0.0, 4.0, 1.0, 5.0])[:len(beacons), None]
-    return World(
-        ['curved', 'curved'], [np.zeros(dimension), np.full(dimension, 2.0)],
-        np.hstack([beacons, heights])[:, :dimension] if len(beacons) else None, seed=seed,
-        known=known, dimension=dimension, **options)
-
 
 def of(place, limit=1.0, **options):
     graph = graph_of(place.increments(4), place.dimension)
@@ -36,7 +26,7 @@ def of(place, limit=1.0, **options):
 @pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize('known', [(), (0, 1, 2, 3)])
 def test_the_information_is_that_of_the_marginal_covariances(dimension, known):
-    place = world(dimension=dimension, known=known)
+    place = pair_world(dimension, known=known)
     graph, _ = of(place)
     keyframes = np.array([0, 11, 30])
     joint = _joint(graph, place.truth, {}, np.ones(4, dtype=bool), keyframes)
@@ -52,7 +42,8 @@ def test_the_information_is_that_of_the_marginal_covariances(dimension, known):
 
 
 def test_robots_are_placed_once_ranges_tell_enough_and_sooner_with_a_wider_limit():
-    wide, narrow = (prospects(*of(world(range_sigma=0.3), limit)[1]) for limit in (5.0, 0.5))
+    wide, narrow = (prospects(*of(pair_world(known=(), range_sigma=0.3), limit)[1])
+                    for limit in (5.0, 0.5))
     assert np.all(wide.placed[-1]) and wide.share() > narrow.share() > 0
     assert wide.lasting_s(1) < narrow.lasting_s(1)
     assert 0 < narrow.share(np.array([1])) < 1
@@ -60,13 +51,13 @@ def test_robots_are_placed_once_ranges_tell_enough_and_sooner_with_a_wider_limit
 
 
 def test_positions_that_do_not_fix_the_frame_count_as_none():
-    without, lone = (prospects(*of(world(known=known))[1]) for known in ((), (0,)))
+    without, lone = (prospects(*of(pair_world(known=known))[1]) for known in ((), (0,)))
     assert without.share() > 0
     np.testing.assert_array_equal(lone.placed, without.placed)
 
 
 def test_the_tied_part_has_robots_and_beacons_that_are_measured():
-    graph, _ = of(world())
+    graph, _ = of(pair_world(known=()))
     ranges = graph.ranges
     only = ranges.take((graph.poses.robot[ranges.source] == 0) & np.isin(ranges.target, [~1, ~2]))
     part = tied_part(graph.replaced(ranges=only))
@@ -77,7 +68,7 @@ def test_the_tied_part_has_robots_and_beacons_that_are_measured():
 
 
 def test_a_robot_without_ranges_is_never_placed_beside_another():
-    graph, arguments = of(world())
+    graph, arguments = of(pair_world(known=()))
     ranges = graph.ranges
     alone = (graph.poses.robot[np.maximum(ranges.source, 0)] == 0) & ~(
         (ranges.target >= 0) & (graph.poses.robot[np.maximum(ranges.target, 0)] == 1))
@@ -89,7 +80,8 @@ def test_a_robot_without_ranges_is_never_placed_beside_another():
 
 @pytest.mark.parametrize('dimension', [2, 3])
 def test_more_measurements_are_no_loss(dimension):
-    _, arguments = of(world(dimension=dimension, range_sigma=0.5), {2: 0.6, 3: 2.0}[dimension])
+    place = pair_world(dimension, known=(), range_sigma=0.5)
+    _, arguments = of(place, {2: 0.6, 3: 2.0}[dimension])
     before = prospects(*arguments).share()
     shares = with_changes(*arguments)
     assert all(share >= before - 0.05 for share in shares.values()), (before, shares)
@@ -101,7 +93,7 @@ def test_estimates_of_placed_robots_are_within_the_limit():
     """In draws of the noise, but for the accepted share."""
     limit, beyond, total = 0.25, 0, 0
     for seed in range(12):
-        place = world(seed=seed, range_sigma=0.1)
+        place = pair_world(known=(), seed=seed, range_sigma=0.1)
         graph, arguments = of(place, limit)
         if not np.all(prospects(*arguments).placed[-1]):
             continue
