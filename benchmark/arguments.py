@@ -11,17 +11,24 @@ from pathlib import Path
 from .table import median, one_thread
 
 
-def parser(name: str, description: str, *, seeds: int, timeout_s: float) -> argparse.ArgumentParser:
-    """A parser with --data, --sets, --seeds, --out, --timeout."""
+def parser(
+    name: str, description: str, *, data: bool = True, sets: bool = True, seeds: int | None = None,
+    timeout_s: float | None = None,
+) -> argparse.ArgumentParser:
+    """A parser with --out, and where they are asked for --data, --sets, --seeds, --timeout."""
     made = argparse.ArgumentParser(prog=f'python -m benchmark.{name}', description=description)
-    made.add_argument('--data', type=Path, metavar='DIR',
-                      help='folder with g2o/ and pyfg/ (default: SPARSER_DATA)')
-    made.add_argument('--sets', nargs='+', metavar='NAME', help='only these sets')
-    made.add_argument('--seeds', type=int, default=seeds, metavar='N',
-                      help=f'runs per set (default {seeds})')
     made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
-    made.add_argument('--timeout', type=float, default=timeout_s, metavar='S',
-                      help=f'longest time for all runs of one set (default {timeout_s:g} s)')
+    if data:
+        made.add_argument('--data', type=Path, metavar='DIR',
+                          help='folder with g2o/ and pyfg/ (default: SPARSER_DATA)')
+    if data and sets:
+        made.add_argument('--sets', nargs='*', metavar='NAME', help='only these sets')
+    if seeds is not None:
+        made.add_argument('--seeds', type=int, default=seeds, metavar='N',
+                          help=f'runs of each case (default {seeds})')
+    if timeout_s is not None:
+        made.add_argument('--timeout', type=float, default=timeout_s, metavar='S',
+                          help=f'longest time for all runs of a case (default {timeout_s:g} s)')
     return made
 
 

@@ -11,7 +11,6 @@ not ask what the node says.
 
 from __future__ import annotations
 
-import argparse
 import collections
 import re
 from collections.abc import Sequence
@@ -34,6 +33,7 @@ from sparser_ros.io.graph_bag import pose_stamps
 from sparser_ros.linalg.rotations import align
 from sparser_ros.solver.solve import solve
 
+from . import arguments
 from .datasets import directory
 from .stream import played
 from .table import Table, run_main
@@ -143,16 +143,13 @@ def reference_of(name: str, graph: Graph, solved: bool) -> Array:
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = argparse.ArgumentParser(prog='python -m benchmark.available', description=__doc__)
+    made = arguments.parser('available', __doc__ or '', sets=False)
     made.add_argument('names', nargs='*', metavar='SET', help=' '.join(SETS))
     made.add_argument('--ticks', type=int, default=150, help='solves of a set')
     made.add_argument('--set', action='append', default=[], metavar='KEY=VALUE',
                       help='a further parameter of the node')
     made.add_argument('--reasons', action='store_true', help='print why robots were withheld')
     made.add_argument('--ticks-file', type=Path, metavar='FILE', help='a line for each tick')
-    made.add_argument('--data', type=Path, metavar='DIR',
-                      help='folder with pyfg/ (default: SPARSER_DATA)')
-    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     table = Table('available', 'Placed on recorded sets, default parameters', {
         'set': 'set', 'limit': 'limit, m', 'located': 'located %', 'right': 'right %',

@@ -49,7 +49,7 @@ class Count:
 
 def main(argv: list[str] | None = None) -> int:
     """Count, print, save; 1 where a bound does not hold."""
-    made = arguments.parser('bounds', __doc__ or '', seeds=1, timeout_s=600)
+    made = arguments.parser('bounds', __doc__ or '', data=False)
     made.add_argument('--graphs', type=int, default=200, help='random graphs in all')
     made.add_argument('--first', type=int, default=0, help='seed of the first graph')
     made.add_argument('--starts', type=int, default=100, help='random starts of each')

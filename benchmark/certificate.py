@@ -29,7 +29,7 @@ SPACE = (5750, 16900)
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('certificate', __doc__ or '', seeds=1, timeout_s=600)
+    made = arguments.parser('certificate', __doc__ or '')
     args = made.parse_args(argv)
     table = Table('certificate', 'Certificates: CPU seconds beside those of the solve', {
         'set': 'set', 'solve_s': 'solve s', 'certify_s': 'certify s', 'cost': 'cost',

@@ -28,6 +28,7 @@ from sparser_ros.node.pipeline import Pipeline
 from sparser_ros.node.publishers import MOST_POSES
 from sparser_ros.plot.figure import COLOURS, figure
 
+from . import arguments
 from .scenarios import samples_of
 from .table import Row, Table, median, run_main
 
@@ -48,7 +49,7 @@ COLUMNS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = argparse.ArgumentParser(prog='python -m benchmark.days', description=__doc__)
+    made = arguments.parser('days', __doc__ or '', data=False)
     made.add_argument('--hours', type=float, default=8.0)
     made.add_argument('--robots', type=int, default=6)
     made.add_argument('--beacons', type=int, default=6)
@@ -61,7 +62,6 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--tick', type=float, default=5.0, metavar='S', help='data between solves')
     made.add_argument('--sample', type=float, default=600.0, metavar='S', help='data per row')
     made.add_argument('--seed', type=int, default=0)
-    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     table = Table('days', f'Days: {args.hours:g} h of {args.robots} robots, '
                   f'keyframes.max_count {args.max_count}', COLUMNS, args.out)

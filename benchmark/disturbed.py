@@ -158,7 +158,7 @@ def configuration(graph: Graph, path: Path | None) -> SparserConfig:
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = parser('disturbed', __doc__.partition('\n')[0], seeds=3, timeout_s=0)
+    made = parser('disturbed', __doc__.partition('\n')[0], data=False, seeds=3)
     made.add_argument('graph', type=Path, help='.pyfg with stamps')
     made.add_argument('--config', type=Path, metavar='C.yaml', help='parameters of the node')
     args = made.parse_args(argv)

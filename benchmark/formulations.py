@@ -19,7 +19,7 @@ from sparser_ros.io import graph_file
 from sparser_ros.solver import SolveStatus, solve
 from sparser_ros.solver.formulations import FORMULATIONS
 
-from . import generators
+from . import arguments, generators
 from .datasets import directory
 from .table import Table, median, run_main
 
@@ -55,12 +55,8 @@ def read(data: Path | None, name: str) -> Graph:
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = argparse.ArgumentParser(prog='python -m benchmark.formulations', description=__doc__)
+    made = arguments.parser('formulations', __doc__ or '', sets=False, seeds=3, timeout_s=60)
     made.add_argument('--problems', nargs='+', metavar='NAME', default=list(PROBLEMS))
-    made.add_argument('--seeds', type=int, default=3)
-    made.add_argument('--timeout', type=float, default=60, metavar='S')
-    made.add_argument('--data', type=Path, metavar='DIR', help='folder with g2o/ and pyfg/')
-    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     unknown = set(args.problems) - set(PROBLEMS)
     if unknown:
@@ -81,41 +77,46 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """A row of the table: medians of each formulation that reached the target with every seed."""
+    """A row of the table."""
     kind, make = PROBLEMS[name]
     graph = make(args.data).validate()
-    d = graph.dimension
-    target = best = cost(graph, estimate_of(graph)) if name in PLANTED else 0.0
+    row = race(graph, list(FORMULATIONS), args,
+               cost(graph, estimate_of(graph)) if name in PLANTED else None)
+    return {
+        'problem': name, 'class': kind, 'free': graph.n_poses + graph.n_landmarks,
+        'constrained': graph.dimension * graph.n_poses + len(graph.ranges), **row,
+        **{formulation: f'{found["cpu_s"]:.3g} ({found["iterations"]:.0f})'
+           for formulation, found in row['figures'].items()}}
+
+
+def race(
+    graph: Graph, names: list[str], args: argparse.Namespace, target: float | None = None
+) -> dict[str, Any]:
+    """Best relaxed cost, runs, and medians of each formulation that reached it with every seed.
+
+    `target`: the cost to reach; by default the best relaxed one and a little.
+    """
     loose = SolverConfig(
         init='random', rank=RANK, cost_tolerance=1e-4, target_cost=0.0, coarsening=1,
         time_limit_s=_REFERENCE_SECONDS * args.timeout)
-    if name not in PLANTED:
+    best = target
+    if target is None:
         found = solve(graph, loose).stats.cost_relaxed
         best = float('inf') if found is None else found
         target = best + max(EXCESS_SHARE * best, EXCESS_LEAST)
-    row: dict[str, Any] = {
-        'problem': name, 'class': kind, 'best': best,
-        'constrained': d * graph.n_poses + len(graph.ranges),
-        'free': graph.n_poses + graph.n_landmarks, 'runs': {},
-    }
-    for formulation in FORMULATIONS:
-        runs = row['runs'][formulation] = raced(
-            graph, replace(loose, target_cost=target, time_limit_s=args.timeout), formulation,
-            args.seeds)
-        if all(run['reached'] for run in runs):
-            seconds = median([run['cpu_s'] for run in runs])
-            row[formulation] = f'{seconds:.3g} ({median([r["iterations"] for r in runs]):.0f})'
+    row: dict[str, Any] = {'best': best, 'runs': {}, 'figures': {}}
+    for name in names:
+        runs = row['runs'][name] = []
+        for seed in range(args.seeds):
+            runs.append(one(graph, replace(
+                loose, target_cost=target, time_limit_s=args.timeout, formulation=name,
+                seed=seed)))
+            if not runs[-1]['reached']:
+                break
+        else:
+            row['figures'][name] = {key: median([run[key] for run in runs])
+                                    for key in ('cpu_s', 'iterations', 'cg_steps')}
     return row
-
-
-def raced(graph: Graph, config: SolverConfig, formulation: str, seeds: int) -> list[dict[str, Any]]:
-    """Figures of a solve with each seed, up to the first that does not reach its target."""
-    runs: list[dict[str, Any]] = []
-    for seed in range(seeds):
-        runs.append(one(graph, replace(config, formulation=formulation, seed=seed)))
-        if not runs[-1]['reached']:
-            break
-    return runs
 
 
 def one(graph: Graph, config: SolverConfig) -> dict[str, Any]:

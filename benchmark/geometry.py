@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
+from sparser_ros.array_types import Array, Mask
 from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.observability.observability import Observability, observe
 from sparser_ros.backend.session.contest import Contest, run_from_scratch
@@ -25,12 +26,188 @@ from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import BackendConfig
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.graph import Estimate, Graph
-from sparser_ros.linalg.rotations import nearest_rotation
+from sparser_ros.graph import (
+    Estimate,
+    Graph,
+    Landmarks,
+    Poses,
+    Ranges,
+    RelativePoses,
+    Sightings,
+    empty_graph,
+)
+from sparser_ros.io.chain import compose
+from sparser_ros.linalg.rotations import angle_to_matrix, nearest_rotation
 
 from .arguments import parser
-from .geometry_world import Field, field
 from .table import Table, run_main
+
+BEACONS, RADIUS_M, SPEED_M_S = 6, 30.0, 1.2
+MOVE_SIGMA, TURN_SIGMA = 0.02, 0.003
+"""Odometry noise per root of a metre: m and rad."""
+STILL_M, STILL_RAD = 1e-4, 1e-5
+"""What odometry drifts by in a second without motion."""
+RANGE_SIGMA_M, RANGE_SHARE, RANGES_PER_S = 0.1, 0.01, 4
+OUTLIER_M = 8.0
+SIGHT_REACH_M, SIGHT_SIGMA_M, SIGHT_SHARE = 40.0, 0.1, 0.02
+"""How far beacons are seen, and the noise per axis of where: m, and share of the distance."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A run with the truth."""
+
+    graph: Graph
+    truth: Estimate
+    second: Array
+    """(n,): time of each pose."""
+    false: Mask
+    """(k,): ranges without line of sight."""
+    mistaken: Mask
+    """(s,): sightings of something else."""
+
+    def until(self, second: float) -> Field:
+        g = self.graph
+        n = int(np.searchsorted(self.second, second, side='right'))
+        edges = g.relative_poses.take(g.relative_poses.j < n)
+        heard = np.maximum(g.ranges.source, g.ranges.target) < n
+        seen = g.sightings.i < n
+        return Field(
+            g.replaced(
+                poses=g.poses.take(np.arange(n)), relative_poses=edges,
+                ranges=g.ranges.take(heard), sightings=g.sightings.take(seen)),
+            Estimate(self.truth.rotation[:n], self.truth.translation[:n],
+                     self.truth.landmarks.copy()),
+            self.second[:n], self.false[heard], self.mistaken[seen])
+
+
+def field(
+    robots: int, known: int, motion: str, seed: int, *, seconds: int = 80, outliers: float = 0.05,
+    sightings: bool = False,
+) -> Field:
+    """Robots that stand, drive straight or in curves among six beacons, `known` of them known.
+
+    `sightings`: beacons are seen, each robot seeing some of them only, and ranges are between
+    robots.
+    """
+    random = np.random.default_rng([seed, robots, known, len(motion)])
+    angle = 2 * np.pi * (np.arange(BEACONS) + random.uniform(-0.3, 0.3, BEACONS)) / BEACONS
+    beacons = RADIUS_M * random.uniform(0.8, 1.3, BEACONS)[:, None] * np.column_stack(
+        [np.cos(angle), np.sin(angle)])
+    paths = [_path(motion, seconds, random) for _ in range(robots)]
+    # Poses of one second stand together, as they arrive.
+    heading = np.stack([p[0] for p in paths], axis=1).ravel()
+    position = np.stack([p[1] for p in paths], axis=1).reshape(-1, 2)
+    rotation = angle_to_matrix(heading)
+    robot = np.tile(np.arange(robots), seconds)
+    edges, frame = _odometry(rotation, position, robots, random)
+    ranges, false = _ranges(position, beacons, robots, seconds, outliers, random)
+    seen, mistaken = empty_graph(2, ()).sightings, np.zeros(0, dtype=bool)
+    if sightings:
+        between = (ranges.target >= 0) & (np.arange(len(false)) % RANGES_PER_S == 0)
+        ranges, false = ranges.take(between), false[between]
+        seen, mistaken = _sightings(rotation, position, beacons, robots, outliers, random)
+    fixed = random.permutation(BEACONS) < known
+    graph = empty_graph(2, tuple('ABCDEFG'[:robots])).replaced(
+        poses=Poses(
+            robot, np.arange(len(robot)) // robots,
+            1_000_000_000 * (1 + np.arange(len(robot)) // robots), *frame),
+        landmarks=Landmarks(
+            tuple(f'L{k}' for k in range(BEACONS)),
+            np.where(fixed[:, None], beacons, np.nan), fixed),
+        relative_poses=edges, ranges=ranges, sightings=seen)
+    return Field(graph, Estimate(rotation, position, beacons),
+                 np.repeat(np.arange(seconds), robots).astype(float), false, mistaken)
+
+
+def _path(motion: str, seconds: int, random: np.random.Generator) -> tuple[Array, Array]:
+    """Headings (s,) and positions (s, 2)."""
+    time = np.arange(seconds, dtype=float)
+    start = random.uniform(-0.5, 0.5, 2) * RADIUS_M
+    course = random.uniform(-np.pi, np.pi)
+    if motion == 'curved':
+        wave = np.arange(1, 4)
+        rate = SPEED_M_S / RADIUS_M * random.uniform(1, 3, 3) * wave
+        swing = random.uniform(0.3, 1.0, 3) / wave
+        phase = random.uniform(0, 2 * np.pi, 3)
+        heading = course + 2 * np.sum(swing * np.sin(np.outer(time, rate) + phase), axis=1)
+    else:
+        heading = np.full(seconds, course)
+    speed = 0.0 if motion == 'standing' else SPEED_M_S
+    steps = speed * np.column_stack([np.cos(heading), np.sin(heading)])[:-1]
+    return heading, start + np.concatenate([np.zeros((1, 2)), np.cumsum(steps, axis=0)])
+
+
+def _odometry(
+    rotation: Array, position: Array, robots: int, random: np.random.Generator
+) -> tuple[RelativePoses, tuple[Array, Array]]:
+    n = len(rotation)
+    i, j = np.arange(n - robots), np.arange(robots, n)
+    back = np.swapaxes(rotation[i], 1, 2)
+    move = np.einsum('kij,kj->ki', back, position[j] - position[i])
+    length = np.linalg.norm(move, axis=1)
+    move_sigma = np.sqrt(MOVE_SIGMA**2 * length + STILL_M**2)
+    turn_sigma = np.sqrt(TURN_SIGMA**2 * length + STILL_RAD**2)
+    move = move + move_sigma[:, None] * random.normal(size=move.shape)
+    turn = back @ rotation[j] @ angle_to_matrix(turn_sigma * random.normal(size=len(i)))
+    frame_r, frame_t = np.tile(np.eye(2), (n, 1, 1)), np.zeros((n, 2))
+    for robot in range(robots):
+        own, steps = np.arange(robot, n, robots), np.arange(robot, n - robots, robots)
+        first = np.arange(len(own)) == 0
+        frame_r[own], frame_t[own] = compose(
+            np.concatenate([np.eye(2)[None], turn[steps]]),
+            np.concatenate([np.zeros((1, 2)), move[steps]]), first)
+    return RelativePoses(
+        i, j, turn, move, 1 / turn_sigma**2, 1 / move_sigma**2, np.ones(len(i), dtype=bool),
+        np.zeros(len(i), dtype=np.int64)), (frame_r, frame_t)
+
+
+def _ranges(
+    position: Array, beacons: Array, robots: int, seconds: int, outliers: float,
+    random: np.random.Generator,
+) -> tuple[Ranges, Mask]:
+    peers = robots + BEACONS - 1
+    source = np.repeat(np.arange(len(position)), RANGES_PER_S)
+    asked = (source % robots + 1 + random.integers(peers, size=len(source))) % (peers + 1)
+    row = np.where(asked < robots, source // robots * robots + asked, 0)
+    target = np.where(asked < robots, row, ~(asked - robots))
+    points = np.concatenate([position, beacons])
+    other = np.where(target >= 0, target, len(position) + ~target)
+    distance = np.linalg.norm(points[other] - points[source], axis=1)
+    sigma = np.hypot(RANGE_SIGMA_M, RANGE_SHARE * distance)
+    false = random.uniform(size=len(source)) < outliers
+    measured = distance + sigma * random.normal(size=len(source)) + np.where(
+        false, random.exponential(OUTLIER_M, len(source)), 0.0)
+    measured = np.maximum(measured, 0.05)
+    lever = np.zeros((len(source), 2))
+    return Ranges(
+        source, target, lever, lever.copy(), measured,
+        1 / (RANGE_SIGMA_M**2 + (RANGE_SHARE * measured) ** 2),
+        np.zeros(len(source), dtype=np.int64)), false
+
+
+def _sightings(
+    rotation: Array, position: Array, beacons: Array, robots: int, outliers: float,
+    random: np.random.Generator,
+) -> tuple[Sightings, Mask]:
+    """Each pose looks at one beacon; its robot knows some of them, and sees what is in reach."""
+    known = np.arange(BEACONS) < random.integers(1, BEACONS + 1, robots)[:, None]
+    known = random.permuted(known, axis=1)
+    pose = np.arange(len(position))
+    beacon = random.integers(BEACONS, size=len(pose))
+    distance = np.linalg.norm(beacons[beacon] - position, axis=1)
+    seen = known[pose % robots, beacon] & (distance < SIGHT_REACH_M)
+    pose, beacon, distance = pose[seen], beacon[seen], distance[seen]
+    sigma = np.hypot(SIGHT_SIGMA_M, SIGHT_SHARE * distance)
+    false = random.uniform(size=len(pose)) < outliers
+    course = random.uniform(-np.pi, np.pi, len(pose))
+    away = np.where(false, random.exponential(OUTLIER_M, len(pose)), 0.0)
+    place = np.einsum('kji,kj->ki', rotation[pose], beacons[beacon] - position[pose])
+    place = place + sigma[:, None] * random.normal(size=place.shape)
+    place += away[:, None] * np.column_stack([np.cos(course), np.sin(course)])
+    return Sightings(
+        pose, ~beacon, place, 1 / sigma**2, np.zeros(len(pose), dtype=np.int64)), false
+
 
 ROBOTS, KNOWN, MOTIONS = (1, 2, 3), (0, 1, 2, 4), ('straight', 'curved', 'standing')
 SECONDS = (10, 20, 40, 80)
@@ -61,7 +238,7 @@ class Outcome:
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = parser('geometry', __doc__.partition('\n')[0], seeds=20, timeout_s=600)
+    made = parser('geometry', __doc__.partition('\n')[0], data=False, seeds=20)
     made.add_argument('--outliers', type=float, default=0.05, metavar='X',
                       help='share of ranges without line of sight')
     made.add_argument('--first-seed', type=int, default=0, metavar='K')

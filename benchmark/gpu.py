@@ -1,8 +1,8 @@
-"""Seconds of GPU and CPU stage by stage, and the differences of their results.
+"""Seconds of GPU and CPU stage by stage.
 
 Needs the solver's dependencies and cupy, neither ROS nor plots. Without a device only the CPU is
-measured. `python -m benchmark.gpu [--sets outfinite] [--spheres 1000 5000]
-[--lattices 50000]`
+measured; with one the tests compare its results with the CPU's.
+`python -m benchmark.gpu [--sets outfinite] [--spheres 1000 5000] [--lattices 50000]`
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.start import start_point
 from sparser_ros.solver.trust_region import StoppingRule, TruncatedCG
 
-from . import generators, isolated, synthetic
+from . import arguments, generators, isolated, synthetic
 from .datasets import chosen, directory
 from .table import Table, run_main
 
@@ -59,10 +59,8 @@ Figures = dict[str, Any]
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = argparse.ArgumentParser(prog='python -m benchmark.gpu', description=__doc__)
-    made.add_argument('--data', type=Path, metavar='DIR',
-                      help='folder with g2o/ and pyfg/ (default: SPARSER_DATA)')
-    made.add_argument('--sets', nargs='*', metavar='NAME', default=SETS)
+    made = arguments.parser('gpu', __doc__ or '', timeout_s=600)
+    made.set_defaults(sets=SETS)
     made.add_argument('--graphs', nargs='*', type=Path, metavar='FILE', default=[],
                       help='graph files of your own')
     made.add_argument('--spheres', nargs='*', type=int, metavar='POSES',
@@ -70,24 +68,16 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--lattices', nargs='*', type=int, metavar='POSES',
                       default=[50_000, 200_000], help='generated pose graphs')
     made.add_argument('--repeats', type=int, default=5, help='runs of a stage, the median counts')
-    made.add_argument('--timeout', type=float, default=600, metavar='S', help='for one graph')
-    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     table = Table('gpu', 'GPU and CPU, seconds by stage', {
         'set': 'set', 'poses': 'poses', 'stage': 'stage', 'cpu_s': 'CPU s', 'gpu_s': 'GPU s',
         'ratio': 'times faster', 'detail': 'detail',
     }, args.out)
-    checks = Table('gpu_checks', 'GPU against CPU: relative differences', {
-        'set': 'set', 'where': 'kernels ran on', 'cost': 'cost', 'gradient': 'gradient',
-        'hessian': 'Hessian product', 'precondition': 'preconditioner',
-        'final_cost': 'cost after the relaxation',
-    }, args.out)
-    checks.command = table.command
     for job in jobs(args):
         figures = isolated.run(
             {'kind': 'gpu', 'repeats': args.repeats, 'limit_s': args.timeout / 4, **job},
             args.timeout)
-        report(job['name'], figures, table, checks)
+        report(job['name'], figures, table)
     return 0
 
 
@@ -106,7 +96,7 @@ def jobs(args: argparse.Namespace) -> list[dict[str, Any]]:
     return made
 
 
-def report(name: str, figures: dict[str, Any], table: Table, checks: Table) -> None:
+def report(name: str, figures: dict[str, Any], table: Table) -> None:
     if 'error' in figures:
         table.add({'set': name, 'stage': figures['error']})
         return
@@ -121,12 +111,10 @@ def report(name: str, figures: dict[str, Any], table: Table, checks: Table) -> N
             'gpu_s': NOT_MEASURED if figures['device'] is None else there,
             'ratio': here / there if here and there else None,
             'detail': detail})
-    if figures['checks']:
-        checks.add({'set': name, 'where': figures['checked_on'], **figures['checks']})
 
 
 def measure(job: Figures) -> Figures:
-    """The job `gpu`: seconds of both backends by stage, and their differences."""
+    """The job `gpu`: seconds of both backends by stage."""
     graph = graph_of(job)
     arrays, device = gpu()
     with single_threaded_blas():
@@ -137,15 +125,11 @@ def measure(job: Figures) -> Figures:
         there = None if arrays is None else Side(graph, arrays, job, rule)
         figures: Figures = {
             'poses': graph.n_poses, 'device': device, 'cpu': here.stages(), 'gpu': {},
-            'detail': {}, 'checks': {}, 'checked_on': '',
+            'detail': {'relaxation': here.detail},
         }
-        figures['detail']['relaxation'] = here.detail
         if there is not None:
             figures['gpu'] = there.stages()
-            figures['checks'] = differences(here, there)
-            figures['checked_on'] = there.arrays.description  # type: ignore[attr-defined]
-            if there.cost is not None:
-                figures['detail']['relaxation'] += f'; GPU {there.detail}'
+            figures['detail']['relaxation'] += f'; GPU {there.detail}'
     return figures
 
 
@@ -181,7 +165,6 @@ class Side:
         self.preconditioner = RegularisedQ(self.schur)
         init = 'odometry' if graph.n_poses >= MANY_POSES else 'random'
         self.y = start_point(self.problem, init, RANK, 0)
-        self.cost: float | None = None
         self.detail = ''
 
     def stages(self) -> Figures:
@@ -240,37 +223,7 @@ class Side:
         self.seconds['relaxation'] = time.perf_counter() - begin
         self.seconds['whole'] = self.seconds['relaxation'] + sum(
             self.seconds.get(key, 0.0) for key in ('assembly', 'factor', 'place'))
-        self.cost = run.cost
         self.detail = f'{run.status.value}, {run.iterations} iterations, {run.cg_steps} CG steps'
-
-
-def differences(here: Side, there: Side) -> Figures:
-    """Relative differences of the backends' results at one random point, and of relaxed costs."""
-    random = np.random.default_rng(1)
-    manifold = here.problem.manifold
-    y = manifold.random_point(RANK, random)
-    v = manifold.project(y, random.normal(size=y.shape))
-
-    def at(side: Side) -> tuple[Any, ...]:
-        arrays = side.arrays
-        with arrays.active():
-            point, along = arrays.put(y), arrays.put(v)
-            qy = side.schur(point)
-            product = arrays.empty(y.shape)
-            manifold.hessian(
-                point, side.schur(along), along, *manifold.multipliers(point, qy), product)
-            return arrays.dot(point, qy), *(arrays.get(x) for x in (
-                manifold.project(point, qy), product,
-                side.preconditioner.apply(along, arrays.empty(y.shape))))
-
-    one, other = at(here), at(there)
-    found: Figures = {'cost': abs(one[0] - other[0]) / abs(one[0])}
-    for name, a, b in zip(('gradient', 'hessian', 'precondition'), one[1:], other[1:],
-                          strict=True):
-        found[name] = float(np.abs(a - b).max() / np.abs(a).max())
-    if here.cost is not None and there.cost is not None:
-        found['final_cost'] = abs(here.cost - there.cost) / abs(here.cost)
-    return found
 
 
 if __name__ == '__main__':

@@ -38,7 +38,7 @@ SIZES = {'range': [10_000, 30_000, 100_000], 'pose': [10_000, 30_000]}
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('incremental', __doc__ or '', seeds=1, timeout_s=1800)
+    made = arguments.parser('incremental', __doc__ or '', timeout_s=1800)
     made.add_argument('--no-sets', action='store_true', help='synthetic graphs only')
     made.add_argument('--graphs', nargs='*', choices=list(SIZES), default=list(SIZES),
                       help='synthetic graphs')

@@ -9,7 +9,6 @@ True errors against protection levels make a Stanford diagram (stanford.png), of
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -31,7 +30,7 @@ from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.linalg.rotations import align
 
-from . import stanford
+from . import arguments, stanford
 from .datasets import chosen, directory
 from .scenarios import FAULTS, Scenario, scenario
 from .table import Table, run_main
@@ -207,18 +206,12 @@ def upper_rate(events: int, hours: float) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    made = argparse.ArgumentParser(prog='python -m benchmark.integrity', description=__doc__)
+    made = arguments.parser('integrity', __doc__ or '', seeds=5)
     made.add_argument('--faults', nargs='*', choices=list(FAULTS), default=list(FAULTS))
-    made.add_argument('--seeds', type=int, default=5, help='recordings of each fault')
     made.add_argument('--first-seed', type=int, default=0)
     made.add_argument('--minutes', type=float, default=2.5, help='length of a recording')
     made.add_argument('--jobs', type=int, default=1, help='processes side by side')
-    made.add_argument('--sets', nargs='*', default=[], metavar='NAME',
-                      help='real sets with truth that are played as well')
-    made.add_argument('--data', type=Path, metavar='DIR',
-                      help='folder with pyfg/ (default: SPARSER_DATA)')
     made.add_argument('--ticks', type=int, default=300, help='solutions of a real set')
-    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     table = Table('integrity', 'Misleading information by fault', {
         'fault': 'fault', 'recordings': 'recordings', 'hours': 'robot-hours',

@@ -77,7 +77,7 @@ CASES = tuple(
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('nees', __doc__ or '', seeds=1, timeout_s=600)
+    made = arguments.parser('nees', __doc__ or '')
     made.add_argument('--runs', type=int, default=100, help='simulated worlds of each family')
     made.add_argument('--first', type=int, default=0, help='seed of the first world')
     args = made.parse_args(argv)

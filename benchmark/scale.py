@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import resource
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +18,6 @@ import numpy as np
 from sparser_ros.config import SolverConfig
 from sparser_ros.graph import Graph, estimate_of
 from sparser_ros.graph import cost as graph_cost
-from sparser_ros.io import graph_file
 from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.solver import solve
 from sparser_ros.solver.preconditioner import RegularisedQ
@@ -29,17 +25,17 @@ from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.start import chordal_rotations, odometry_estimate
 
-from . import isolated, synthetic
+from . import arguments, isolated, synthetic
 from .table import Table, run_main, shown
 
 FIRST, SOLVE = 'first solve', 'whole solve'
-SHOWN = ('load', 'odometry', 'chordal', 'assembly', 'products, factor of M', 'preconditioner')
+SHOWN = ('odometry', 'chordal', 'assembly', 'products, factor of M', 'preconditioner')
 """Stages in the table, CPU seconds; all are in the JSON."""
 GIB = 2**30
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = argparse.ArgumentParser(prog='python -m benchmark.scale', description=__doc__)
+    made = arguments.parser('scale', __doc__ or '', data=False, timeout_s=1800)
     made.add_argument('--poses', nargs='+', type=int, default=[10_000, 30_000, 100_000])
     made.add_argument('--graphs', nargs='+', choices=('pose', 'range'), default=['pose', 'range'])
     made.add_argument('--dimension', type=int, choices=(2, 3), default=2)
@@ -47,9 +43,6 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument(
         '--runs', type=int, default=5, metavar='N',
         help='solves after the first, of which the median counts (default 5; 0: the first counts)')
-    made.add_argument('--no-files', action='store_true', help='neither write nor read the graph')
-    made.add_argument('--timeout', type=float, default=1800, metavar='S')
-    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     table = Table('scale', f'Scale: synthetic {args.dimension}D graphs', {
         'graph': 'graph', 'poses': 'poses', 'edges': 'edges', 'ranges': 'ranges',
@@ -62,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         for n in args.poses:
             figures = isolated.run({
                 'kind': 'stages', 'graph': kind, 'poses': n, 'dimension': args.dimension,
-                'seed': args.seed, 'runs': args.runs, 'files': not args.no_files,
+                'seed': args.seed, 'runs': args.runs,
             }, args.timeout)
             report(kind, n, figures, table)
             if 'error' not in figures:
@@ -127,8 +120,6 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     stages = Stages()
     with stages.stage('generate'):
         graph = make(job['poses'], dimension=job['dimension'], seed=job['seed'])
-    if job.get('files', True):
-        graph = through_file(graph, stages)
     with stages.stage('first solve'):
         result = solve(graph, SolverConfig(seed=job['seed']))
     stages.rows.append(again(graph, job) or {**stages.rows[-1], 'stage': 'whole solve'})
@@ -165,17 +156,6 @@ def again(graph: Graph, job: dict[str, Any]) -> dict[str, Any]:
 def warm(make: Any, job: dict[str, Any]) -> None:
     """Load the compiled kernels on a small graph of the same kind."""
     solve(make(200, dimension=job['dimension'], seed=0), SolverConfig())
-
-
-def through_file(graph: Graph, stages: Stages) -> Graph:
-    """The graph written to a file and read again, as a user has it."""
-    suffix = '.pyfg' if len(graph.ranges) else '.g2o'
-    with tempfile.TemporaryDirectory(prefix='sparser_bench_') as scratch:
-        path = Path(scratch) / f'graph{suffix}'
-        with stages.stage('write'):
-            graph_file.write(path, graph)
-        with stages.stage('load'):
-            return graph_file.read(path)
 
 
 def parts(graph: Graph, stages: Stages) -> None:

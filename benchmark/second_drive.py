@@ -8,10 +8,8 @@ map says where its frame lies, nothing of the second drive is aligned.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import tempfile
-from pathlib import Path
 
 import numpy as np
 
@@ -27,6 +25,7 @@ from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.linalg.rotations import align, aligned_errors
 from sparser_ros.node import saving
 
+from . import arguments
 from .days import SECOND, rmse
 from .scenarios import samples_of
 from .table import Row, Table, median, run_main
@@ -36,13 +35,11 @@ OTHER_SEED = 1000
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = argparse.ArgumentParser(prog='python -m benchmark.second_drive', description=__doc__)
-    made.add_argument('--seeds', type=int, default=10)
+    made = arguments.parser('second_drive', __doc__ or '', data=False, seeds=10)
     made.add_argument('--robots', type=int, default=2)
     made.add_argument('--beacons', type=int, default=6)
     made.add_argument('--minutes', type=float, default=2.0)
     made.add_argument('--radius', type=float, default=20.0, metavar='M')
-    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     table = Table('second_drive', f'Second drives: {args.robots} robots, {args.minutes:g} min', {
         'seed': 'seed', 'beacons': 'beacons saved', 'first_m': 'first drive m',

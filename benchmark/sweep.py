@@ -6,26 +6,22 @@ same preconditioner. `python -m benchmark.sweep [--poses 1000 2000 …] [--seeds
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import Graph
 from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.plot.figure import COLOURS, figure
-from sparser_ros.solver import solve
 from sparser_ros.solver.formulations import FORMULATIONS, Dense
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
 
-from . import generators
-from .formulations import EXCESS_SHARE, RANK, raced
+from . import arguments, generators
+from .formulations import race
 from .table import Table, median, run_main
 
 OURS = 'schur'
@@ -36,12 +32,10 @@ POSES_PER_LAP = 50
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = argparse.ArgumentParser(prog='python -m benchmark.sweep', description=__doc__)
+    made = arguments.parser('sweep', __doc__ or '', data=False, seeds=3)
     made.add_argument('--poses', nargs='+', type=int, default=list(range(1000, 10_001, 1000)))
-    made.add_argument('--seeds', type=int, default=3)
     made.add_argument('--timeout', type=float, default=60, metavar='S',
                       help='a formulation that takes longer once is left out of larger spheres')
-    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     table = Table('sweep', 'Sphere sweep: random rank-5 start to 1 % of the best cost', {
         'poses': 'poses', 'best': 'best cost',
@@ -56,8 +50,10 @@ def main(argv: list[str] | None = None) -> int:
     left = list(FORMULATIONS)
     for poses in args.poses:
         graph = generators.sphere(laps=poses // POSES_PER_LAP).validate()
-        row = measured(graph, left, args)
-        table.add({'poses': graph.n_poses, **row})
+        row = race(graph, left, args)
+        table.add({'poses': graph.n_poses, **row, **{
+            name: f'{found["cpu_s"]:.3g} ({found["iterations"]:.0f}, {found["cg_steps"]:.0f})'
+            for name, found in row['figures'].items()}})
         for name, figures in row['figures'].items():
             seconds[name].append((graph.n_poses, figures['cpu_s']))
         left = [name for name in left if name in row['figures']]
@@ -74,28 +70,6 @@ def main(argv: list[str] | None = None) -> int:
         name: [(n, s / base[n]) for n, s in curve if n in base]
         for name, curve in curves.items() if name != OURS}, 'time relative to schur')
     return 0
-
-
-def measured(graph: Graph, names: list[str], args: argparse.Namespace) -> dict[str, Any]:
-    """Cells of one sphere; `figures` has the medians of formulations that reached the target."""
-    loose = SolverConfig(
-        init='random', rank=RANK, cost_tolerance=1e-4, target_cost=0.0, coarsening=1,
-        time_limit_s=3 * args.timeout)
-    best = solve(graph, loose).stats.cost_relaxed
-    if best is None:
-        raise SolverError(f'no solution of the sphere of {graph.n_poses} poses')
-    row: dict[str, Any] = {'best': best, 'runs': {}, 'figures': {}}
-    for name in names:
-        runs = row['runs'][name] = raced(
-            graph, replace(loose, target_cost=(1 + EXCESS_SHARE) * best,
-                           time_limit_s=args.timeout), name, args.seeds)
-        if all(run['reached'] for run in runs):
-            found = {key: median([run[key] for run in runs])
-                     for key in ('cpu_s', 'iterations', 'cg_steps')}
-            row['figures'][name] = found
-            row[name] = (f'{found["cpu_s"]:.3g} ({found["iterations"]:.0f}, '
-                         f'{found["cg_steps"]:.0f})')
-    return row
 
 
 def precomputed(graph: Graph, dense: bool) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.linalg.rotations import align
 from sparser_ros.solver import solve
 
+from . import arguments
 from .days import RECENT_S, SECOND, rmse
 from .scenarios import samples_of
 from .table import Row, Table, median, run_main
@@ -32,7 +32,7 @@ TAKE_S = 1.0
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = argparse.ArgumentParser(prog='python -m benchmark.thinning', description=__doc__)
+    made = arguments.parser('thinning', __doc__ or '', data=False, seeds=3)
     made.add_argument('--hours', type=float, default=1.0)
     made.add_argument('--robots', type=int, default=3)
     made.add_argument('--counts', nargs='+', type=int, default=[0, 4000, 2000, 1000, 500],
@@ -40,8 +40,6 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--per-pair', type=int, default=1, help='keyframes.thinned_per_pair')
     made.add_argument('--distance', type=float, default=1.0, metavar='M',
                       help='between keyframes')
-    made.add_argument('--seeds', type=int, default=3)
-    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     table = Table('thinning', f'Thinned maps: {args.hours:g} h of {args.robots} robots', {
         'count': 'max_count', 'keyframes': 'keyframes', 'ranges': 'ranges', 'thinnings': 'times',

@@ -12,7 +12,6 @@ from benchmark import (
     gpu,
     incremental,
     isolated,
-    online,
     paper,
     practitioner,
     scale,
@@ -24,7 +23,6 @@ from sparser_ros.cli.main import main as sparser
 from sparser_ros.config import ConfigError, SolverConfig
 from sparser_ros.graph import cost, estimate_of, range_residuals, squared_residuals
 from sparser_ros.io import graph_file
-from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.solver import solve
 from sparser_ros.solver.formulations import FORMULATIONS
 
@@ -136,19 +134,6 @@ def test_sweep(tmp_path: Path):
     assert (tmp_path / 'sweep_speedup.png').stat().st_size > 1000
 
 
-def test_online(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    report = tmp_path / 'report.json'
-    report.write_text(json.dumps({
-        'dataset': 'field', 'rate': 20.0, 'tf_gap_max_s': {'a/odom': 0.07, 'b/odom': 0.05},
-        'latency_s': {'p95': 0.7, 'p95_full_size': 0.9}, 'cpu_cores': 0.8,
-        'messages': {'unaccounted': 0}, 'settled_after_s': 1.5, 'passed': True}))
-    assert online.main([str(report), '--out', str(tmp_path)]) == 0
-    row = json.loads((tmp_path / 'online.json').read_text())['rows'][0]
-    assert row['tf_gap_s'] == 0.07 and row['dataset'] == 'field'
-    with pytest.raises(ConfigError, match='no report of dev/demo'):
-        online.main([str(tmp_path / 'absent.json'), '--out', str(tmp_path)])
-
-
 def test_live_updates(data: Path, tmp_path: Path):
     assert incremental.main([
         '--data', str(data), '--sets', 'ranging', '--kernels', 'gm', '--graphs', 'range', 'pose',
@@ -200,26 +185,14 @@ def test_gpu_beside_cpu(data: Path, tmp_path: Path) -> None:
     rows = json.loads((out / 'gpu.json').read_text())['rows']
     assert {row['set'] for row in rows} == {'ranging', 'lattice', 'sphere100', 'lattice150'}
     measured = [row for row in rows if row['cpu_s']]
-    assert len(measured) >= 4 * 8 and all(row['cpu_s'] > 0 for row in measured)
-    checks = []
-    if gpu.gpu()[1] is not None:
-        checks = json.loads((out / 'gpu_checks.json').read_text())['rows']
-        assert len(checks) == 4
-    for row in checks:
-        assert max(row['cost'], row['gradient'], row['hessian'], row['precondition']) < 1e-8
-        assert row['final_cost'] < 1e-6
+    assert len(measured) >= 4 * 8
 
 
-def test_gpu_job_checks_the_kernels(
-    emulated: DeviceArrays, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The job's comparison, on the kernels as a C++ compiler builds them."""
+def test_gpu_job_measures_both(emulated, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, 'gpu', lambda: (emulated, 'emulator'))
     monkeypatch.setattr(gpu, 'CALLS_QUEUED', 2)
     figures = gpu.measure({
         'graph': str(data / 'pyfg/ranging.pyfg'), 'repeats': 1, 'limit_s': 60.0,
         'target': 1.01 * datasets.chosen(['ranging'])[0].relaxed_cost})
-    checks = figures['checks']
-    assert max(checks[key] for key in ('cost', 'gradient', 'hessian', 'precondition')) < 1e-8
-    assert checks['final_cost'] < 1e-6
-    assert figures['gpu']['relaxation'] > 0
+    assert figures['device'] == 'emulator' and min(figures['gpu'].values()) > 0
+    assert {'product', 'precondition', 'cg_step', 'relaxation'} <= set(figures['gpu'])

@@ -15,7 +15,9 @@ from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.undetected import _separations
 from sparser_ros.backend.session.belief import (
     _share_left,
+    audited_rows,
     beyond,
+    driven_on,
     level,
     protection_levels,
     without_the_doubtful,
@@ -179,6 +181,35 @@ def test_odometry_that_is_not_solved_for_is_suspected_before_it_is_proved():
     before = [alone(seed, 1.15, solve_odometry=False, gate=False)[1] for seed in (1, 2)]
     after = [alone(seed, 1.15, solve_odometry=False)[1] for seed in (1, 2)]
     assert sum(after) <= sum(before) / 2 > 2
+
+
+def test_robots_have_driven_on_since_the_audit():
+    session, solution, verdict = situation()
+    hidden = verdict.undetected
+    graph, estimate = session.tracker.graph, solution.estimate
+
+    def now(one):
+        rows = audited_rows(one, graph)
+        joint = session.tracker._map.covariance(graph, np.maximum(rows, 0))
+        return driven_on(one, graph, estimate, joint, rows, np.full(2, -1)), rows
+
+    assert now(hidden)[0] == hidden
+    rows = [np.flatnonzero(graph.poses.robot == robot) for robot in range(2)]
+    ago = np.array([own[-1 - steps] for own, steps in zip(rows, (3, 8), strict=True)])
+    newest = np.array([own[-1] for own in rows])
+    earlier = dataclasses.replace(hidden, stamp_ns=graph.poses.stamp_ns[ago] + 1)
+    expected = earlier.driven_on(
+        estimate.translation[newest] - estimate.translation[ago],
+        (graph.poses.stamp_ns[newest] - graph.poses.stamp_ns[ago]) * 1e-9,
+        np.tile(np.eye(2, 3), (2, 1, 1)))
+    found, at = now(earlier)
+    assert found == expected
+    np.testing.assert_array_equal(at, ago)
+    assert np.max(np.abs(expected.lone - hidden.lone)) > 0.01
+    # What the audit knew is no longer in the graph.
+    found, at = now(dataclasses.replace(hidden, stamp_ns=np.zeros(2, dtype=np.int64)))
+    assert at.tolist() == [-1, -1]
+    assert found.lone.tolist() == hidden.lone.tolist()
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
