@@ -117,10 +117,6 @@ class StepRule:
         """So many median periods of the last messages, s; 0 = not known yet."""
         return periods * (statistics.median(self._periods) * 1e-9) if self._periods else 0.0
 
-    def paused(self, step: Step) -> bool:
-        """True for a reading so late that its stamp may as well be wrong."""
-        return 0 < self._usual_s(PAUSE_PERIODS) < step.seconds
-
     def gap(self, step: Step, longest_s: float = 0.0) -> Gap | None:
         """The silence before a reading; None = none worth the name, or not as long as given."""
         seconds = step.seconds
@@ -152,6 +148,17 @@ class StepRule:
         interrupted = self._periods and step.seconds * 2 > self._usual_s(GAP_PERIODS)
         away = space.distance(last.pose) >= AWAY_M
         return bool(interrupted and away and self._options.max_speed_m_per_s < math.inf)
+
+    def fault(self, last: Reading, reading: Reading, step: Step) -> str:
+        """Why a reading is not believed at once; '' = it is."""
+        if self.restarted(last, reading, step):
+            return 'restart'
+        if not self.possible(step):
+            return 'jump'
+        if self.gap(step) is not None:
+            return 'gap'
+        # So late that its stamp may as well be wrong.
+        return 'pause' if 0 < self._usual_s(PAUSE_PERIODS) < step.seconds else ''
 
 
 class ReorderBuffer:
@@ -260,28 +267,21 @@ class OdometryGate:
         if self._suspects and self._fault == 'pause':
             # Only its stamp was in doubt, and a newer one has come.
             self._confirm()
-        last = self.last
         if self._suspects and self._continues(reading):
             self._suspects.append(reading)
             wanted = CONFIRM_MESSAGES if self._fault in ('jump', 'restart') else AGREEING_AFTER_GAP
             if len(self._suspects) >= wanted:
                 self._confirm()
             return
-        doubt = 'start' if last is None else self._believe(last, reading)
-        if doubt:
-            self._refuse()
-            self._suspects, self._fault = [reading], doubt
-
-    def _doubt(self, last: Reading, reading: Reading, step: Step) -> str:
-        """Why a reading is not believed at once; '' = it is."""
-        rule = self._rule
-        if rule.restarted(last, reading, step):
-            return 'restart'
-        if not rule.possible(step):
-            return 'jump'
-        if rule.gap(step) is not None:
-            return 'gap'
-        return 'pause' if rule.paused(step) else ''
+        step, fault = None, 'start'
+        if self.last is not None:
+            step = self._rule.step(self.last, reading)
+            fault = self._rule.fault(self.last, reading, step)
+        self._refuse()
+        if fault:
+            self._suspects, self._fault = [reading], fault
+        else:
+            self._pass(reading, step)
 
     def _continues(self, reading: Reading) -> bool:
         """True if a reading goes on from the suspects rather than from what was believed; a turn
@@ -293,15 +293,6 @@ class OdometryGate:
             return True
         other = self._rule.step(self.last, reading)
         return step.distance_m + step.angle_rad <= other.distance_m + other.angle_rad
-
-    def _believe(self, last: Reading, reading: Reading) -> str:
-        """Pass a reading on if it follows from the last one believed; why it does not, or ''."""
-        step = self._rule.step(last, reading)
-        doubt = self._doubt(last, reading, step)
-        if not doubt:
-            self._refuse()
-            self._pass(reading, step)
-        return doubt
 
     def _pass(self, reading: Reading, step: Step | None = None, gap: Gap | None = None) -> None:
         """Hand a reading over; without a step a segment begins with it."""
@@ -347,17 +338,10 @@ class OdometryGate:
     def _confirm(self) -> None:
         """Believe the suspects: they agree with one another."""
         suspects, self._suspects = self._suspects, []
-        first, *others = suspects
-        if self.last is None or self._fault == 'pause':
-            self._go_on(first)
-        else:
-            self._resume(self.last, first)
-        for suspect in others:
-            self._go_on(suspect)
-
-    def _go_on(self, reading: Reading) -> None:
-        """A reading follows from the last one."""
-        self._pass(reading, self._rule.step(self.last or reading, reading))
+        if self.last is not None and self._fault != 'pause':
+            self._resume(self.last, suspects.pop(0))
+        for suspect in suspects:
+            self._pass(suspect, self._rule.step(self.last or suspect, suspect))
 
     def _resume(self, last: Reading, first: Reading) -> None:
         """Go on after an interruption: across it, or in a new segment."""

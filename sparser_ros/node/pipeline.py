@@ -44,25 +44,25 @@ class Pipeline:
         """`folder` holds the journal; `deserialise(type, bytes)` makes objects of messages."""
         self._deserialise = deserialise
         self.recording = Recording(config, folder, deserialise)
-        resumed = self.recording.resumed
-        self.frontend = resumed.frontend
+        session = self.recording.session
+        self.frontend = self.recording.frontend
         # The same radios for back-end and front-end, whose session may have begun with others.
         self.config = config = config.with_radios_of(self.frontend.config)
-        self.rulings = resumed.rulings
+        self.rulings = session.rulings
         """What the operator has said about measurements."""
         self.worker = SolverWorker(
-            config, resumed.increments, resumed.kept, resumed.rulings,
+            config, session.increments, session.kept, session.rulings,
             self.frontend.thinnings, paused=config.node.start_paused)
         self._paused = config.node.start_paused
         self.solution: Solution | None = None
         self._steady = steady
         self._begin()
-        for increment in resumed.increments:
+        for increment in session.increments:
             self._keep(increment)
             self._submitted = increment.sequence
         self.recording.release()
         # What waited for newer data when the node ended may have waited long enough.
-        self._flushed = not resumed.messages
+        self._flushed = not session.messages
 
     def _begin(self) -> None:
         self.handed = HandedOver(self.config.dimension)
@@ -118,7 +118,7 @@ class Pipeline:
             self._waiting.append((number, increment))
             self._thin(number)
         if self._thinning is None:
-            self.recording.checkpoint(self.frontend, self._newest.increments)
+            self.recording.checkpoint(self._newest.increments)
         self.release()
         return increment is not None
 
@@ -270,7 +270,7 @@ class Pipeline:
         if self.rulings != self.rulings.lasting():
             self.rulings = self.rulings.lasting()
             self.worker.rule(self.rulings)
-        self.recording.restart(self.config, positions, self.rulings, self.frontend)
+        self.recording.restart(self.config, positions, self.rulings)
         self.worker.reset()
         self._begin()
 

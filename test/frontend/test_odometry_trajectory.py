@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from frontend_world import Robot, config, graph_of, ns, truth
 
+from sparser_ros.backend.process.wire import pack, unpack
 from sparser_ros.frontend import Frontend, Inputs
 from sparser_ros.frontend.record import OdometryRecord, RecordedOdometry, at_odometry_rate
-from sparser_ros.frontend.state import pack, unpack
 from sparser_ros.graph import Estimate
 from sparser_ros.graph.thinning import thin
 from sparser_ros.linalg.rotations import matrix_to_quat
@@ -95,7 +95,7 @@ def test_a_full_record_has_gaps_in_proportion_to_their_age(limit):
 
 def test_a_checkpoint_leaves_the_record_out_and_another_begins(tmp_path):
     frontend, _, robot = driven(2)
-    other, _ = unpack(pack(frontend, Inputs(frontend.config)))
+    other, _ = unpack(pack((frontend, Inputs(frontend.config))))
     assert len(other.recorded_odometry()['A'].stamps_ns) == 0
     for step in range(600, 700):
         other.add(robot.odometry(step / 10))

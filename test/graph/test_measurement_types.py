@@ -5,7 +5,7 @@ import pytest
 from extra_measurements import BASELINES, DOCKINGS, Baselines, Dockings
 from helpers import world
 
-from sparser_ros.backend.process.wire import decode, increment_message, increment_of
+from sparser_ros.backend.process.wire import decode, increment_message
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.config import GraphError, RobustConfig, SolverConfig
 from sparser_ros.graph import (
@@ -145,7 +145,7 @@ def test_increments_carry_it_across_the_wire(types):
     graph, _ = measured(3)
     sent = Increment(
         0, graph.robots, graph.poses, graph.landmarks, measurements=graph.measurements)
-    back = increment_of(decode(increment_message(sent)))
+    back = decode(increment_message(sent)).body
     whole = extended(empty_graph(3, graph.robots), back)
     store = GraphStore(3)
     store.add(back)

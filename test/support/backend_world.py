@@ -29,7 +29,7 @@ BEACONS = np.array([[6.0, 1.0, 0.0], [-2.0, 7.0, 4.0], [4.0, -6.0, 1.0], [9.0, 8
 
 def carried(value):
     """A dataclass as it comes out of the pipe."""
-    return wire.decode(wire.message('test', value=value)).part('value', type(value))
+    return wire.decode(wire.message('test', value)).body
 
 
 def config(dimension=2, robots=('A', 'B'), solver=None, **backend):

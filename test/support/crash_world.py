@@ -17,7 +17,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from sparser_ros.msg import SolverStatus
 
-from sparser_ros.backend.process import journal_records
+from sparser_ros.backend.process import journal
 from sparser_ros.config import SolverConfig
 from sparser_ros.demo.processes import Child, isolated_environment
 from sparser_ros.io import atomic
@@ -164,7 +164,7 @@ class CrashWorld:
     def settled(self):
         """Whether everything that waited for odometry is decided."""
         session = kept(self.journal)
-        return bool(session.records) and session.records[-1].take == journal_records.FLUSH
+        return bool(session.records) and session.records[-1].take == journal.FLUSH
 
     def run_killing_solvers(self, kills):
         """Kill one of the two solver processes so often while the node hears all; its graph."""

@@ -1,14 +1,14 @@
 """A simulated recording as the bytes of its messages, and a front-end that keeps a journal."""
 
+import dataclasses
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rosbags.highlevel import AnyReader
 
-from sparser_ros.backend.process import journal_records
 from sparser_ros.backend.process.journal import Files
-from sparser_ros.backend.process.journal_records import Message
-from sparser_ros.backend.process.recording import Recording
+from sparser_ros.backend.process.recording import Recording, newest
 from sparser_ros.backend.session.graph_store import GraphStore, thinned
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
@@ -16,6 +16,16 @@ from sparser_ros.frontend import Inputs
 from sparser_ros.io import simulation
 from sparser_ros.io.messages import typestore
 from sparser_ros.io.simulation import Simulation
+
+
+class Message(NamedTuple):
+    """A serialized sensor message as it came."""
+
+    topic: str
+    type: str
+    received_ns: int
+    data: bytes
+
 
 PER_TAKE = 25
 """Messages between two takes of keyframes."""
@@ -47,7 +57,7 @@ def no_objects(kind, data):
 
 def kept(folder):
     """What a session that goes on would find; None = nothing."""
-    return journal_records.newest(Files(Path(folder), 1e4).sessions())
+    return newest(Files(Path(folder), 1e4).sessions())
 
 
 class Run:
@@ -57,8 +67,8 @@ class Run:
         values = {**parameters, 'node': {'journal': journal}}
         self.config = config = SparserConfig.from_mapping(values)
         self.recording = Recording(config, None if folder is None else Path(folder), no_objects)
-        self.start = self.recording.resumed
-        self.frontend, self.inputs = self.start.frontend, self.start.inputs
+        self.start = dataclasses.replace(self.recording.session)
+        self.frontend, self.inputs = self.recording.frontend, self.recording.inputs
         self.increments = list(self.start.increments)
 
     def play(self, messages, first=0, flush=False):
@@ -85,7 +95,7 @@ class Run:
                 self.increments = [thinned(self.increments, drop, per_pair).increment]
         if full:
             self.recording._bytes = 1e9
-        self.recording.checkpoint(self.frontend, self.increments)
+        self.recording.checkpoint(self.increments)
         return number
 
     def close(self):

@@ -1,8 +1,11 @@
-"""A folder of journals, and the thread that writes to it, so that no caller waits for the disk.
+"""A folder of journals: records, files, and the thread that writes, so that no caller waits for the
+disk.
 
-Files of a session are numbered. One that grows beyond its limit is followed by one that begins with
-all increments and the front-end's state; older messages are then no longer needed. The folder's
-files are created, and deleted, and never opened again for writing.
+A record is a marker, a version, a length, a CRC-32 and a pickle. Records count the messages before
+them, so that a gap between two tells how many were lost. Files of a session are numbered. One that
+grows beyond its limit is followed by one that begins with all increments and the front-end's state;
+older messages are then no longer needed. The folder's files are created, and deleted, and never
+opened again for writing.
 """
 
 from __future__ import annotations
@@ -13,24 +16,80 @@ import logging
 import os
 import queue
 import re
+import struct
 import threading
 import time
+import zlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ...config import SparserError
-from . import journal_records as records
+from . import wire
 
 _log = logging.getLogger(__name__)
+MARKER = b'\xf3SPRJ\r\n\x1a'
+"""Begins every record; no UTF-8 text holds its first byte before an S."""
+VERSION = 3
+_HEAD = struct.Struct('<8sBI')
+_CRC = struct.Struct('<I')
+_BODY = _HEAD.size + _CRC.size
+BEGIN, MESSAGES, STATE, GRAPH, RULINGS, MAP = (
+    'begin', 'messages', 'state', 'graph', 'rulings', 'map')
+"""Kinds: start of a session, sensor messages, front-end state, increments, all that the operator
+has said about measurements, and a map: the newest verdict."""
+OTHER_VERSION = 'the journal was written by another version of this package'
+NO_TAKE, TAKE, FLUSH = 0, 1, 2
+"""What the front-end did after the messages of a record: nothing, take, take(flush=True)."""
 RETRY_S = 2.0
 """Between two tries to go on after the disk refused."""
 MAX_WAITING_BYTES = 1 << 26
 """Kept in memory meanwhile, 64 MiB: five minutes of six robots; then the oldest are lost."""
-_NAME = re.compile(r'sparser-(\d{6})-(\d{6})\.(journal|graph|map)')
+_NAME = re.compile(r'sparser-(\d{6})-(\d{6})\.(journal|map)')
 _LOCK = 'sparser.lock'
+
+
+class Record(NamedTuple):
+    """One record of a session."""
+
+    kind: str
+    number: int
+    """Counts the records of a session from 0."""
+    before: int
+    """Messages of the session before this record."""
+    body: Any
+    """Of messages: (topic, type, received_ns, bytes) of each, as they came."""
+    take: int = NO_TAKE
+
+
+def packed(record: Record) -> bytes:
+    """The bytes of a record."""
+    body = wire.pack(tuple(record))
+    head = _HEAD.pack(MARKER, VERSION, len(body))
+    return b''.join((head, _CRC.pack(zlib.crc32(body, zlib.crc32(head))), body))
+
+
+def scan(data: bytes) -> Iterator[tuple[Record, int]]:
+    """Sound records in order, whatever lies between them, with the place where each ends;
+    SparserError for those of another version."""
+    at, sound = data.find(MARKER), False
+    while at >= 0:
+        begin = at + _BODY
+        if begin <= len(data):
+            _, version, length = _HEAD.unpack_from(data, at)
+            body = data[begin:begin + length]
+            crc, = _CRC.unpack_from(data, at + _HEAD.size)
+            if zlib.crc32(body, zlib.crc32(data[at:at + _HEAD.size])) == crc:
+                if version != VERSION:
+                    raise SparserError(OTHER_VERSION)
+                sound, at = True, begin + length
+                yield Record(*wire.unpack(body)), at
+                continue
+        at = data.find(MARKER, at + 1)
+    if not sound and data.startswith(MARKER) and data[len(MARKER):_BODY][:1] != bytes([VERSION]):
+        raise SparserError(OTHER_VERSION)
 
 
 @dataclass(frozen=True)
@@ -178,7 +237,7 @@ class Writer(threading.Thread):
 
 class Files:
     """A folder with the files `sparser-<session>-<number>.journal` and `.map`; only files that bear
-    our name and begin with our marker are ever deleted, `.graph` files of other versions too."""
+    our name and begin with our marker are ever deleted."""
 
     def __init__(self, directory: Path, max_mb: float) -> None:
         self.directory = directory.expanduser().absolute()
@@ -301,7 +360,7 @@ class Files:
 
 def _ours(path: Path) -> bool:
     with open(path, 'rb') as file:
-        return file.read(len(records.MARKER)) == records.MARKER
+        return file.read(len(MARKER)) == MARKER
 
 
 def _delete(path: Path) -> None:

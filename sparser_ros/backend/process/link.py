@@ -152,17 +152,16 @@ class Link:
         """Start a process and wait until it has said that it is ready."""
         ours, theirs = multiprocessing.Pipe(duplex=True)
         config = self._owner.config()
-        text = wire.config_text(config)
         self._restarts += 1
         self._heard = time.monotonic()
         self._pipe = ours
         if config.backend.worker == 'thread':
-            loop = self._loop(theirs, text, own_process=False)
+            loop = self._loop(theirs, config, own_process=False)
             threading.Thread(
                 target=loop.run, name=f'sparser-{self._loop.NAME}', daemon=True).start()
         else:
             process = solver_context(self._failures).Process(
-                target=main, args=(self._loop, theirs, text),
+                target=main, args=(self._loop, theirs, config),
                 name=f'sparser-{self._loop.NAME}', daemon=True)
             # The child inherits this thread's mask: Ctrl-C cannot hit it before it ignores it. The
             # tracker of resources is started first, because its start unblocks SIGINT again.

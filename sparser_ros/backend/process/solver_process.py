@@ -19,14 +19,14 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 
 from ...array_types import Array
-from ...graph.thinning import Renumbering
+from ...config.sparser import SparserConfig
 from ...solver.result import SolveStatus
 from ...solver.trust_region import Observer
 from ..integrity.radio_errors import RadioErrors
 from ..session.audited_map import LiveCalibration
 from ..session.auditor import Auditor
 from ..session.graph_store import tracked_of
-from ..session.solution import Solution, TrackedMap, Verdict, tracked_map
+from ..session.solution import TrackedMap, Verdict, tracked_map
 from ..session.tracker import REFUSED, Tracker
 from ..session.treatment import Rulings
 from . import wire
@@ -55,8 +55,8 @@ class _Loop(ABC):
 
     estimator: Tracker | Auditor
 
-    def __init__(self, pipe: Connection, config: str, *, own_process: bool) -> None:
-        self._config = wire.config_from(config)
+    def __init__(self, pipe: Connection, config: SparserConfig, *, own_process: bool) -> None:
+        self._config = config
         self._own_process = own_process
         self._endpoint = Endpoint(pipe, own_process=own_process)
         self._generation = 0
@@ -71,17 +71,17 @@ class _Loop(ABC):
     def _handle(self, packet: Packet) -> None:
         values = packet.values
         if packet.kind == wire.INCREMENT:
-            self.estimator.add(wire.increment_of(packet), first=values['first'])
+            self.estimator.add(packet.body, first=values['first'])
         elif packet.kind == wire.THIN:
             self._generation = values['generation']
-            self.estimator.thin(wire.increment_of(packet), packet.part('to', Renumbering))
+            self.estimator.thin(packet.body, values['to'])
         elif packet.kind == wire.RESET:
             self._generation, self._request = values['generation'], -1
             self.estimator = self._new(values['epoch'])
         elif packet.kind in (wire.SOLVE, wire.AUDIT):
             self._request = max(self._request, values['request'])
         elif packet.kind == wire.CONFIGURE:
-            self._config = self.estimator.config = wire.config_from(values['config'])
+            self._config = self.estimator.config = packet.body
         elif packet.kind == wire.CLOSE:
             self._endpoint.ended.set()
 
@@ -94,7 +94,7 @@ class TrackerLoop(_Loop):
                 'minute or so, while data are kept')
     estimator: Tracker
 
-    def __init__(self, pipe: Connection, config: str, *, own_process: bool) -> None:
+    def __init__(self, pipe: Connection, config: SparserConfig, *, own_process: bool) -> None:
         super().__init__(pipe, config, own_process=own_process)
         self._audit = -1
         """Newest audit request that the tracker has a verdict on."""
@@ -120,7 +120,7 @@ class TrackerLoop(_Loop):
     def _handle(self, packet: Packet) -> None:
         super()._handle(packet)
         if packet.kind == wire.VERDICT and packet.answer.generation == self._generation:
-            self.estimator.adopt(packet.part('verdict', Verdict))
+            self.estimator.adopt(packet.body)
             self._audit = max(self._audit, packet.answer.request)
 
     def _answer(self) -> None:
@@ -129,7 +129,7 @@ class TrackerLoop(_Loop):
         answer = Answer(self._generation, request, self._audit)
         try:
             solution = self.estimator.solve()
-            self._endpoint.send(wire.message(wire.SOLUTION, answer=answer, solution=solution))
+            self._endpoint.send(wire.message(wire.SOLUTION, solution, answer=answer))
             self._rest_until_s = rested_s(solution.status, begin, time.monotonic())
         except Exception as error:
             # Nothing that a solve raises may silence the node: it is reported, the loop goes on.
@@ -156,7 +156,7 @@ class AuditorLoop(_Loop):
     STARTING = 'the auditor starts; robots are located after its first audit'
     estimator: Auditor
 
-    def __init__(self, pipe: Connection, config: str, *, own_process: bool) -> None:
+    def __init__(self, pipe: Connection, config: SparserConfig, *, own_process: bool) -> None:
         self._rulings = Rulings()
         super().__init__(pipe, config, own_process=own_process)
         self._tracked: TrackedMap | None = None
@@ -206,13 +206,13 @@ class AuditorLoop(_Loop):
         if packet.kind == wire.INCREMENT:
             self._newest_s = time.monotonic()
         elif packet.kind == wire.SOLUTION and packet.answer.generation == self._generation:
-            self._tracked = tracked_map(packet.part('solution', Solution))
+            self._tracked = tracked_map(packet.body)
         elif packet.kind == wire.THIN and self._tracked is not None:
-            self._tracked = tracked_of(self._tracked, packet.part('to', Renumbering))
+            self._tracked = tracked_of(self._tracked, packet.values['to'])
         elif packet.kind == wire.RESET:
             self._tracked, self._calibration = None, LiveCalibration()
         elif packet.kind == wire.RULINGS:
-            self._rulings = packet.part('rulings', Rulings)
+            self._rulings = packet.body
             self.estimator.rule(self._rulings)
         elif packet.kind == wire.CONFIGURE:
             self._apply_calibration()
@@ -266,7 +266,7 @@ class AuditorLoop(_Loop):
         bound = self.estimator.bound
         if bound is not None and bound is not before:
             self._endpoint.send(wire.message(
-                wire.BOUND, answer=Answer(self._generation, -1), bound=bound))
+                wire.BOUND, bound, answer=Answer(self._generation, -1)))
         if worked:
             self._rest.also_worked(begin, time.monotonic())
         return worked
@@ -355,7 +355,8 @@ class AuditorLoop(_Loop):
             self._with_radios(verdict), Answer(self._generation, -1)))
 
 
-def main(loop: type[TrackerLoop] | type[AuditorLoop], pipe: Connection, config: str) -> None:
+def main(loop: type[TrackerLoop] | type[AuditorLoop], pipe: Connection,
+         config: SparserConfig) -> None:
     """Entry point of a process."""
     begin_process()
     loop(pipe, config, own_process=True).run()

@@ -71,7 +71,7 @@ class KeptMap:
     @cached_property
     def verdict(self) -> Verdict:
         """Read where it is needed."""
-        return wire.decode(self.message).part('verdict', Verdict)
+        return wire.decode(self.message).body  # type: ignore[no-any-return]
 
     def thinned(self, step: ThinningStep, answer: Answer = NO_REQUEST) -> KeptMap:
         """The same map after a thinning."""
@@ -205,9 +205,8 @@ class SolverWorker:
             self._thinned, self._thinnings = step, self._thinnings + 1
             self._increments = [step.increment]
             self.newest, self._solution_message, self._fresh = None, b'', False
-            message = wire.increment_message(
-                step.increment, first=0, kind=wire.THIN, generation=self._generation,
-                to=step.renumbering)
+            message = wire.message(
+                wire.THIN, step.increment, generation=self._generation, to=step.renumbering)
             for link in self._links:
                 link.send(message)
             if self._busy:
@@ -226,7 +225,7 @@ class SolverWorker:
         """Follow what the operator says from the next audit on, also after a reset."""
         with self.lock:
             self._rulings = rulings
-            self._auditor.send(wire.message(wire.RULINGS, rulings=rulings))
+            self._auditor.send(wire.message(wire.RULINGS, rulings))
 
     def configure(self, config: SparserConfig) -> None:
         """Use another configuration from the next solve on."""
@@ -326,10 +325,10 @@ class SolverWorker:
         return [
             *self._begin_tracker(),
             wire.message(wire.PAUSE, paused=self._paused),
-            wire.message(wire.RULINGS, rulings=self._rulings)]
+            wire.message(wire.RULINGS, self._rulings)]
 
     def _configuration(self) -> bytes:
-        return wire.message(wire.CONFIGURE, config=wire.config_text(self._config))
+        return wire.message(wire.CONFIGURE, self._config)
 
     def _from_tracker(self, packet: Packet) -> None:
         if packet.kind == wire.SOLUTION:
@@ -350,13 +349,13 @@ class SolverWorker:
         with self.lock:
             if packet.kind == wire.BOUND:
                 if packet.answer.generation == self._generation:
-                    self.bound = packet.part('bound', Bound)
+                    self.bound = packet.body
             elif self._failure(packet, 'audit'):
                 self._audited = max(self._audited, packet.answer.request)
                 self._audit_failed_at = self._submitted
 
     def _take_solution(self, packet: Packet, answer: Answer) -> None:
-        solution = packet.part('solution', Solution)
+        solution: Solution = packet.body
         with self.lock:
             if answer.generation != self._generation:
                 return
@@ -376,7 +375,7 @@ class SolverWorker:
             step = self._thinned
             if answer.generation == self._thinned_from and step is not None:
                 # It was on its way when the graph was thinned.
-                verdict = packet.part('verdict', Verdict)
+                verdict: Verdict = packet.body
                 answer = replace(answer, generation=self._generation)
                 kept = wire.verdict_message(
                     kept_of(verdict, step.renumbering, step.increment.sequence), answer)

@@ -10,9 +10,8 @@ import pytest
 from journal_world import Run, kept, simulated
 from waiting import until
 
-from sparser_ros.backend.process import journal, journal_records
-from sparser_ros.backend.process.journal import Files
-from sparser_ros.backend.process.journal_records import MESSAGES, scan
+from sparser_ros.backend.process import journal
+from sparser_ros.backend.process.journal import MESSAGES, Files, scan
 from sparser_ros.config import SparserError
 
 
@@ -22,15 +21,14 @@ def recording(tmp_path_factory):
 
 
 def messages_in(records):
-    return [one for record in records if record.kind == MESSAGES and record.body
-            for one in journal_records.unpack_messages(record.body)]
+    return [one for record in records if record.kind == MESSAGES for one in record.body]
 
 
 def test_every_message_comes_back(tmp_path, recording):
     parameters, messages = recording
     Run(parameters, tmp_path).play(messages).close()
     session = kept(tmp_path)
-    assert messages_in(session.records) == messages and not session.losses
+    assert messages_in(session.records) == messages and not session.notes
     assert session.messages == len(messages)
 
 
@@ -50,9 +48,9 @@ def test_a_message_is_on_disk_once_its_record_is_safe(tmp_path, recording):
 def test_a_session_that_ends_in_a_restart_keeps_its_last_messages(tmp_path, recording):
     parameters, messages = recording
     run = Run(parameters, tmp_path).play(messages[:20])
-    run.recording.restart(run.config, None, run.start.rulings, run.frontend)
+    run.recording.restart(run.config, None, run.start.rulings)
     run.close()
-    before, after = (messages_in(scan(path.read_bytes()))
+    before, after = (messages_in(record for record, _ in scan(path.read_bytes()))
                      for path in sorted(tmp_path.glob('*.journal')))
     assert before == messages[:20] and not after
 
@@ -65,7 +63,7 @@ def test_a_torn_tail_is_skipped_and_never_cut_off(tmp_path, recording, cut):
     data = path.read_bytes()[:-cut]
     path.write_bytes(data)
     session = kept(tmp_path)
-    assert messages_in(session.records) == messages[:75] and len(session.losses) == 1
+    assert messages_in(session.records) == messages[:75] and len(session.notes) == 1
     Run(parameters, tmp_path, resume=True).play(messages[75:100], 75).close()
     assert path.read_bytes() == data
     assert kept(tmp_path).messages >= 100
@@ -74,7 +72,7 @@ def test_a_torn_tail_is_skipped_and_never_cut_off(tmp_path, recording, cut):
 def test_a_journal_of_another_version_is_refused_by_name(tmp_path, recording, monkeypatch):
     parameters, messages = recording
     with monkeypatch.context() as patch:
-        patch.setattr(journal_records, 'VERSION', 1)
+        patch.setattr(journal, 'VERSION', 1)
         Run(parameters, tmp_path).play(messages[:50]).close()
     run = Run(parameters, tmp_path, resume=True).close()
     assert 'another version of this package' in run.recording.findings[0].text
@@ -153,7 +151,7 @@ def test_a_full_disk_stops_nothing_and_what_was_written_stays(tmp_path, recordin
         env={**os.environ, 'PYTHONPATH': f'{support}:{os.environ.get("PYTHONPATH", "")}'})
     assert done.returncode == 0 and 'cannot be written: [Errno 27]' in done.stderr, done.stderr
     session = kept(tmp_path / 'journal')
-    assert messages_in(session.records) == recording[1][:700] and not session.losses
+    assert messages_in(session.records) == recording[1][:700] and not session.notes
 
 
 class Full:
@@ -197,7 +195,7 @@ def test_a_state_that_cannot_be_written_leaves_the_ones_before(tmp_path, recordi
         until(lambda: len(tries) > 3, 'some tries')
         shutil.copytree(tmp_path / 'journal', tmp_path / 'copy', ignore=lambda *_: ['gone'])
     found = kept(tmp_path / 'copy')
-    assert found.state is not None and found.messages == 500 and not found.losses[1:]
+    assert found.state is not None and found.messages == 500 and not found.notes[1:]
     until(lambda: not run.recording.findings, 'the disk')
     run.close()
     assert kept(tmp_path / 'journal').messages == 500

@@ -78,7 +78,7 @@ def test_a_reset_begins_a_session_of_its_own(tmp_path, recording):
     parameters, messages = recording
     run = Run(parameters, tmp_path).play(messages[:300])
     positions = {'L0': [1.0, 2.0]}
-    run.recording.restart(run.config, positions, run.start.rulings, run.frontend)
+    run.recording.restart(run.config, positions, run.start.rulings)
     run.frontend.reset(keep_beacons=True, positions=positions)
     run.increments.clear()
     run.play(messages[300:700], 300).close()
@@ -96,14 +96,14 @@ def test_other_robots_begin_another_session_and_other_values_are_named(tmp_path,
     run = Run({**parameters, 'robots': ['A', 'C']}, tmp_path, resume=True).close()
     finding, = run.recording.findings
     assert 'not resumed, a new map begins: the journal holds robots A, B' in finding.text
-    assert run.start.session < 0 and not run.increments
+    assert not run.recording.resumed and not run.increments
     after = {path.name: path.read_bytes() for path in tmp_path.glob('*.journal')}
     assert len(after) == len(before) + 1 and all(after[name] == before[name] for name in before)
 
 
 def test_nothing_to_resume_is_a_fresh_start(tmp_path, recording):
     run = Run(recording[0], tmp_path / 'new', resume=True).close()
-    assert run.start.session < 0 and not run.increments and not run.recording.findings
+    assert not run.recording.resumed and not run.increments and not run.recording.findings
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_journal_that_can_only_be_read_is_resumed_and_told(read_only, recordin
     replayed = Run(parameters)
     with only_reading():
         kept = Recording(config, folder, no_objects)
-        replayed.increments = kept.resumed.increments
+        replayed.increments = kept.session.increments
         assert same_graph(replayed.graph, run.graph)
         end = time.monotonic() + 60
         while not kept.findings and time.monotonic() < end:

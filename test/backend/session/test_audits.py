@@ -20,7 +20,7 @@ from sparser_ros.backend.session.contest import robust_cost
 from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
 from sparser_ros.backend.session.odometry_faults import solved_sizes
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location, Verdict, VerdictKind, tracked_map
+from sparser_ros.backend.session.solution import Location, VerdictKind, tracked_map
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.treatment import Ruling, Rulings, Treatment
 from sparser_ros.config import SolverConfig
@@ -261,8 +261,8 @@ def test_verdicts_survive_encoding():
             Rulings((Ruling('ignore', 'pair', ('A', 'L0'), 3, 4),), 2), ((3, 1),), (('A', 'B'),)),
         noise=Noise({('odometry', 'B'): 0.5, ('ranges', ''): -1.0}), variance={'B': 0.3})
     packet = decode(verdict_message(verdict, Answer(2, 3)))
-    again = packet.part('verdict', Verdict)
-    assert packet.values['answer'] == {'generation': 2, 'request': 3, 'audit': -1}
+    again = packet.body
+    assert packet.answer == Answer(2, 3)
     for field in dataclasses.fields(verdict):
         one, other = getattr(verdict, field.name), getattr(again, field.name)
         if field.name == 'estimate':

@@ -6,7 +6,7 @@ from backend_world import config
 from flying_world import flying_graph
 
 from benchmark.stream import increments_of
-from sparser_ros.backend.process.wire import decode, increment_message, increment_of
+from sparser_ros.backend.process.wire import decode, increment_message
 from sparser_ros.backend.session.graph_store import GraphStore, merged, thinned
 from sparser_ros.backend.session.session import Session
 from sparser_ros.linalg.rotations import align, rotvec_to_matrix
@@ -36,7 +36,7 @@ def test_the_store_leaves_their_verticals_out():
         store.add(one)
     assert set(store.graph.poses.robot[store.graph.verticals.i]) == {0, 1}
     for one in increments[4:]:
-        store.add(increment_of(decode(increment_message(one))))
+        store.add(decode(increment_message(one)).body)
     graph = store.graph
     assert store.unlevelled == ('B',)
     assert set(graph.poses.robot[graph.verticals.i]) == {0}
