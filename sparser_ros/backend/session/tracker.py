@@ -40,7 +40,7 @@ from .graph_store import (
 from .maps import PlacedMap, placed_map
 from .range_faults import nearer_to_map
 from .solution import Location, RobotLocation, Solution, Verdict, VerdictKind, rejected_of
-from .treatment import Treatment
+from .treatment import Treated, Treatment
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -59,8 +59,8 @@ class Tracker:
         self._map: PlacedMap | None = None
         self._frame_key: FrameKey | None = None
         self._names: tuple[str, ...] = ()
-        self._unlevelled: tuple[str, ...] = ()
-        """Robots of which the map has no verticals."""
+        self._data: Treated | None = None
+        """What the map is of."""
         self._verdict: Verdict | None = None
         """The newest one that tells something."""
         self._audited = -1
@@ -157,12 +157,12 @@ class Tracker:
         comparable = (
             self._map is not None and key == self._frame_key and set(verdict.placed) <= set(
                 self._names) and treatment.quarantined == before.treatment.quarantined)
+        same = comparable and data.same(before) and verdict.kind is not VerdictKind.BETTER_MAP
+        present = self._present() if comparable and not same else None
         self._verdict, self._announced = verdict, ()
-        if comparable and data.same(before) and verdict.kind is not VerdictKind.BETTER_MAP:
-            self._store.treat(treatment)
-            return
-        present = self._present() if comparable else None
         self._store.treat(treatment)
+        if same:
+            return
         good = None if self._good is None else self._good[1]
         if self._frame_key not in (None, key):
             self.epoch += 1
@@ -181,15 +181,12 @@ class Tracker:
 
     def _present(self) -> Estimate | None:
         """The present map with all that has come; None where that fails."""
-        known, news, self._news = self._map, self._news, []
-        assert known is not None
+        assert self._map is not None
         try:
-            if news:
-                known.add(self._as_solved(merged(news)))
-            known.update(self._store.graph)
+            self._take_in()
         except FAILURES:
             return None
-        return known.estimate()
+        return self._map.estimate()
 
     def _worse(self, other: PlacedMap, present: Estimate) -> bool:
         """Whether another map, with all that has come since its audit, is worse than the present.
@@ -249,26 +246,29 @@ class Tracker:
 
     def _tick(self) -> SolveStats:
         """Take in what is new; increments with which that fails are left out."""
-        news, self._news = self._news, []
         assert self._map is not None
+        news = [increment.sequence for increment in self._news]
         try:
-            if self._store.unlevelled != self._unlevelled:
-                # Rows of earlier increments are left out: the map is made anew.
-                self._map, news = self._built(self._map.estimate(), self._names), []
-            self._unlevelled = self._store.unlevelled
-            if news:
-                self._map.add(self._as_solved(merged(news)))
-            stats = self._map.update(self._store.graph)
+            stats = self._take_in()
         except FAILURES as error:
-            stats = self._without_culprits([one.sequence for one in news], error)
+            stats = self._without_culprits(news, error)
         self._good = self._store.sequence, self._map.estimate()
         return stats
 
-    def _as_solved(self, news: Increment) -> Increment:
-        """Newest increments without what is left out, the others with their weights."""
+    def _take_in(self) -> SolveStats:
+        """Bring the map up to date with all that has come."""
+        assert self._map is not None and self._data is not None
+        news, self._news = self._news, []
         if self._verdict is not None:
             self._store.treat(self._treatment(self._verdict))
-        return self._store.newest(news)
+        data = self._store.now
+        if not data.continues(self._data):
+            # What has come tells more of earlier measurements: the map is made anew.
+            self._map = self._built(self._map.estimate(), self._names)
+        elif news:
+            self._map.add(self._store.newest(merged(news)))
+        self._data = data
+        return self._map.update(data.graph)
 
     def _without_culprits(self, suspects: Sequence[int], error: Exception) -> SolveStats:
         if self._good is None:
@@ -297,7 +297,8 @@ class Tracker:
 
     def _built(self, estimate: Estimate, names: Sequence[str]) -> PlacedMap:
         """The map of the whole graph from an estimate of a part, what is named being placed."""
-        return placed_map(self._frame(self._store.graph), names, estimate, self._config)
+        self._data = self._store.now
+        return placed_map(self._frame(self._data.graph), names, estimate, self._config)
 
     def _frame(self, graph: Graph) -> Frame:
         anchored, name = self._frame_key or (None, None)

@@ -392,14 +392,22 @@ class Treated:
     def same(self, other: Treated) -> bool:
         """Whether the other graph of the same whole is the same."""
         return (self.whole is other.whole and self.treatment.rulings == other.treatment.rulings
-                and np.array_equal(self.graph.landmarks.fixed, other.graph.landmarks.fixed)
-                and all(self._same_table(other, name) for name in self.graph.tables()))
+                and self.continues(other))
 
-    def _same_table(self, other: Treated, name: str) -> bool:
-        own, table = getattr(self.graph, name), getattr(other.graph, name)
-        rows = np.arange(len(own))
+    def continues(self, before: Treated) -> bool:
+        """Whether the graph begins with another one, of the first increments of the same whole."""
+        if not self.rows and not before.rows:
+            return True
+        fixed = before.graph.landmarks.fixed
+        return np.array_equal(self.graph.landmarks.fixed[:len(fixed)], fixed) and all(
+            self._continues_table(before, name) for name in before.graph.tables())
+
+    def _continues_table(self, before: Treated, name: str) -> bool:
+        own, table = getattr(self.graph, name), getattr(before.graph, name)
+        rows = self.original(name, np.arange(len(own)))
+        count = int(np.searchsorted(rows, len(getattr(before.whole, name))))
         return own is table or (
-            len(own) == len(table)
-            and np.array_equal(self.original(name, rows), other.original(name, rows))
-            and all(np.array_equal(getattr(own, column), getattr(table, column))
+            count == len(table)
+            and np.array_equal(rows[:count], before.original(name, np.arange(count)))
+            and all(np.array_equal(getattr(own, column)[:count], getattr(table, column))
                     for column in own.columns()))

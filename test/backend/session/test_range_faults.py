@@ -211,6 +211,28 @@ def test_between_audits_ranges_of_a_known_length_count_with_that_taken_off():
     assert_placed(solution, true, 0.3)
 
 
+def test_the_map_follows_when_new_ranges_tell_more_of_earlier_ones():
+    """Those of B to one beacon fit the length for a while: what is left out changes afterwards."""
+    length, true = 3.0, world()
+    tracker, auditor = Tracker(config()), Auditor(config())
+    increments = true.increments(24)
+    for one in increments[:12]:
+        tracker.add(one)
+        auditor.add(one)
+    tracker.adopt(dataclasses.replace(
+        auditor.audit(), treatment=Treatment((held(tracker.whole, length),))))
+    fewer = 0
+    for number, one in enumerate(increments[12:]):
+        before, ranges = tracker._store.now, one.ranges
+        long = of_robot(ranges, 1) & (ranges.target == ~0) & (number < 6)
+        tracker.add(dataclasses.replace(one, ranges=ranges.replaced(
+            distance_m=ranges.distance_m + length * long)))
+        tracker.solve()
+        assert len(tracker._map.rows()['ranges']) == len(tracker.graph.ranges)
+        fewer += not tracker._store.now.continues(before)
+    assert fewer
+
+
 def test_ranges_of_held_sources_are_left_out_unless_their_known_length_explains_them():
     true = world()
     whole = graph_of(true.increments(20))
