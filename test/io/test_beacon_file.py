@@ -60,6 +60,14 @@ def test_anything_else_is_refused(tmp_path, text, reason):
     assert time.process_time() - begin < 1.0
 
 
+def test_names_are_those_that_are_written(tmp_path):
+    (tmp_path / 'beacons.yaml').write_text(RADIOS % (
+        '81:00: {position: [1, 2]}, L0: {beacon: 0x6958, position: [1.5, 2]}'))
+    radios = beacon_file.read(tmp_path, 2)
+    assert {name: radio['beacon'] for name, radio in radios.items()} == {
+        '81:00': '81:00', 'L0': '0x6958'}
+
+
 def test_what_is_no_text_or_no_file_is_not_waited_for(tmp_path):
     (tmp_path / 'bytes').write_bytes(b'a: b\n\xff')
     with pytest.raises(FormatError, match='bytes:2: byte 0xff is no UTF-8 text'):

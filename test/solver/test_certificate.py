@@ -49,17 +49,6 @@ def ring(n: int, turns: int) -> tuple[Graph, np.ndarray]:
     return graph, angle_to_matrix(2 * np.pi * (1 + turns) / n * i)
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.booleans())
-def test_trace_of_the_multipliers_is_the_cost_of_a_critical_point(seed, d, absolute, lifted):
-    schur, manifold, _ = parts(world(seed, d, absolute=absolute, noise=0.3))
-    y = manifold.random_point(LIFTED if lifted else d, np.random.default_rng(seed))
-    gradient = schur(y)
-    multiplier = Multipliers.of(manifold, y, gradient).matrix()
-    assert multiplier.diagonal().sum() == pytest.approx(np.sum(y * gradient), rel=1e-9)
-    assert abs(multiplier - multiplier.T).max() < 1e-9 * abs(multiplier).max()
-
-
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.booleans())
 def test_no_start_at_any_rank_ends_below_a_bound(seed, d, absolute, lifted):

@@ -16,7 +16,6 @@ from sparser_ros.solver.problem import (
     QuadraticProblem,
     ResidualRows,
     VariableColumns,
-    column_basis,
     independent_columns,
     residual_rows,
 )
@@ -179,14 +178,6 @@ def test_chosen_columns_are_independent_and_span(seed, rows, columns, rank, expo
     whole = np.linalg.matrix_rank(A.toarray(), tol=1e-9 * 10**exponent)
     assert len(chosen) == len(np.unique(chosen)) == whole
     assert np.linalg.matrix_rank(A.toarray()[:, chosen], tol=1e-9 * 10**exponent) == whole
-
-
-def test_fixed_points_have_no_column():
-    A_f = sp.csr_matrix([[1.0, -2, 1, 0], [0, 1, -2, 1]])
-    fixed = np.array([False, True, False, False])
-    kept = column_basis(A_f, fixed)
-    assert 1 not in kept
-    assert len(kept) == 2
 
 
 def smooth_motion(graph, at: VariableColumns) -> ResidualRows:

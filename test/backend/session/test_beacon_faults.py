@@ -18,7 +18,7 @@ from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.graph import Landmarks, PointPriors, range_residuals
 
 FLIP_COST = 25.0
-STEPS = 160
+STEPS = 120
 HALF = STEPS // 2
 WAY = {2: np.array([2.0, -1.5]), 3: np.array([1.0, -1.5, 1.5])}
 
