@@ -364,7 +364,7 @@ class LevelCheck(_Stretch):
     def tilt_rad(self) -> float:
         """Angle between z of the odometry and the vertical, 0 where chance explains it."""
         count = len(self._readings)
-        if self._count % EVERY or not count or self._equal >= EVERY:
+        if self._count % EVERY or count < EVERY or self._equal >= EVERY:
             return 0.0
         point, way, height, variance, _ = self._columns()
 

@@ -13,7 +13,6 @@ CONFIRM_MESSAGES of them agree with one another, a new segment begins with the f
 
 from __future__ import annotations
 
-import heapq
 import math
 import statistics
 from collections import deque
@@ -26,7 +25,7 @@ from .frames import Mountings, Unmounted
 from .motion import Geometry, pose_fault
 from .samples import OdometrySample
 from .track import Gap, Reading, Track
-from .waiting import Shared
+from .waiting import Shared, StampOrder
 
 STEP_SLACK_M, STEP_SLACK_RAD = 0.5, 0.5
 """A step between two messages may exceed the limits by this much, as corrections of visual odometry
@@ -161,51 +160,33 @@ class StepRule:
         return 'pause' if 0 < self._usual_s(PAUSE_PERIODS) < step.seconds else ''
 
 
-class ReorderBuffer:
+class ReorderBuffer(StampOrder[Reading]):
     """Holds messages back, but only while recent ones were late, and as long as those were late.
 
     Data in order pass at once.
     """
 
     def __init__(self) -> None:
-        self._hold_ns = 0
-        self._late_at_ns = 0
-        self._serial = 0
-        self._heap: list[tuple[int, int, Reading]] = []
-        self.newest_ns = 0
-
-    def holds(self, stamp_ns: int) -> bool:
-        return any(entry[0] == stamp_ns for entry in self._heap)
+        super().__init__(0)
+        self.newest_ns = self._late_at_ns = 0
 
     def late(self, stamp_ns: int) -> None:
         """Note that a message came behind newer ones; also for one that was not pushed."""
         lateness = self.newest_ns - stamp_ns
         if lateness > 2 * MAX_HOLD_NS:
             return  # no waiting helps against a source that is as late as that
-        wanted_ns = max(self._hold_ns, round(LATENESS_FACTOR * lateness))
-        self._hold_ns = min(wanted_ns, MAX_HOLD_NS)
+        self.delay_ns = min(max(self.delay_ns, round(LATENESS_FACTOR * lateness)), MAX_HOLD_NS)
         self._late_at_ns = self.newest_ns
 
-    def push(self, reading: Reading) -> list[Reading]:
+    def pushed(self, reading: Reading) -> list[Reading]:
         """Take a message in; returns those whose turn has come, in the order of their stamps."""
-        stamp_ns = reading.stamp_ns
-        if stamp_ns < self.newest_ns:
-            self.late(stamp_ns)
-        self.newest_ns = max(self.newest_ns, stamp_ns)
+        if reading.stamp_ns < self.newest_ns:
+            self.late(reading.stamp_ns)
+        self.newest_ns = max(self.newest_ns, reading.stamp_ns)
         if self.newest_ns - self._late_at_ns > MEMORY_NS:
-            self._hold_ns = 0
-        self._serial += 1
-        heapq.heappush(self._heap, (stamp_ns, self._serial, reading))
-        return self._release(self.newest_ns - self._hold_ns)
-
-    def flush(self) -> list[Reading]:
-        return self._release(self.newest_ns)
-
-    def _release(self, until_ns: int) -> list[Reading]:
-        ready = []
-        while self._heap and self._heap[0][0] <= until_ns:
-            ready.append(heapq.heappop(self._heap)[-1])
-        return ready
+            self.delay_ns = 0
+        self.push(reading)
+        return list(self.released(self.newest_ns))
 
 
 class OdometryGate:
@@ -241,7 +222,7 @@ class OdometryGate:
         self._buffer.late(stamp_ns)
 
     def offer(self, reading: Reading) -> None:
-        for ready in self._buffer.push(reading):
+        for ready in self._buffer.pushed(reading):
             self._judge(ready)
 
     def offer_older(self, reading: Reading) -> bool:
@@ -255,7 +236,7 @@ class OdometryGate:
 
     def flush(self) -> None:
         """No more data for now: what waits is decided by what there is."""
-        for ready in self._buffer.flush():
+        for ready in self._buffer.released(flush=True):
             self._judge(ready)
         resumed = self._suspects and self._fault in ('start', 'gap', 'pause')
         if resumed or len(self._suspects) >= AGREEING_AFTER_GAP:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..config import SparserConfig
 from .assembly import Assembly
@@ -199,21 +199,34 @@ class Intake(ABC, Generic[P]):
         return ready
 
 
-class StampOrder(Generic[P]):
+class Stamped(Protocol):
+    """A measurement, or odometry, at an instant."""
+
+    @property
+    def stamp_ns(self) -> int: ...
+
+
+S = TypeVar('S', bound=Stamped)
+
+
+class StampOrder(Generic[S]):
     """Releases measurements by their stamps, once data time has passed them by a delay: the outcome
     does not depend on the order in which topics deliver."""
 
     def __init__(self, delay_ns: int) -> None:
         self.delay_ns = delay_ns
-        self._heap: list[tuple[int, Any, int, P]] = []
+        self._heap: list[tuple[int, Any, int, S]] = []
         self._serial = 0
 
-    def push(self, pending: P, key: Any) -> None:
+    def holds(self, stamp_ns: int) -> bool:
+        return any(entry[0] == stamp_ns for entry in self._heap)
+
+    def push(self, item: S, key: Any = None) -> None:
         """Take one in; the key decides between equal stamps."""
         self._serial += 1
-        heapq.heappush(self._heap, (pending.stamp_ns, key, self._serial, pending))
+        heapq.heappush(self._heap, (item.stamp_ns, key, self._serial, item))
 
-    def released(self, newest_ns: int, flush: bool) -> Iterator[P]:
+    def released(self, newest_ns: int = 0, flush: bool = False) -> Iterator[S]:
         """Those whose time has come, oldest first."""
         while self._heap and (flush or self._heap[0][0] + self.delay_ns <= newest_ns):
             yield heapq.heappop(self._heap)[-1]

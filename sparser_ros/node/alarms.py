@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from rclpy.node import Node
@@ -122,9 +121,9 @@ class Alarms:
         now = time.monotonic()
         return [
             Finding('callback_error', name,
-                    f'an exception in the callback {name!r} ({error.count} so far): {error.text}',
-                    float(error.count))
-            for name, error in self._times.errors.items() if now - error.steady_s < ERROR_MEMORY_S]
+                    f'an exception in the callback {name!r} ({kind.errors} so far): {kind.text}',
+                    float(kind.errors))
+            for name, kind in self._times.kinds.items() if now - kind.raised_s < ERROR_MEMORY_S]
 
     def _silence(self) -> list[Finding]:
         limit, now = self._pipeline.config.node.no_data_warning_s, time.monotonic()
@@ -321,7 +320,6 @@ def without_echoes(findings: Sequence[Finding]) -> list[Finding]:
         and not (finding.kind == 'odometry_silent' and finding.subject in robots)]
 
 
-@dataclass
 class Staleness:
     """When odometry, any data and solutions last came, on the steady clock; which TF that stops.
 
@@ -329,57 +327,57 @@ class Staleness:
     ages are wall time since something came, whatever its stamp.
     """
 
-    robots: tuple[str, ...]
-    steady: Callable[[], float] = time.monotonic
-    _odometry_s: dict[str, float] = field(default_factory=dict)
-    _odometry_ns: dict[str, int] = field(default_factory=dict)
-    _data_s: float = math.nan
-    _solution_s: float = math.nan
-    _behind_s: float = math.nan
-    """Since when there are data that no solution includes, as far as since the newest one."""
-    _received: int = 0
+    def __init__(
+        self, robots: Sequence[str], steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._robots, self._steady = robots, steady
+        self._received = 0
+        self.clear()
 
     def clear(self) -> None:
         """Forget everything, after a reset."""
-        self._odometry_s, self._odometry_ns = {}, {}
-        self._data_s = self._solution_s = self._behind_s = math.nan
+        self._odometry: dict[str, tuple[int, float]] = {}
+        """Newest stamp of each robot, and when it came."""
+        self._data_s = self._solution_s = math.nan
+        self._behind_s = math.nan
+        """Since when there are data that no solution includes, as far as since the newest one."""
 
     def data(self, received: int, newest_odometry_ns: Mapping[str, int]) -> None:
         """Note the newest odometry stamps; `received` counts messages of all kinds."""
-        now = self.steady()
+        now = self._steady()
         if received != self._received:
             self._received, self._data_s = received, now
         for robot, stamp_ns in newest_odometry_ns.items():
-            if self._odometry_ns.get(robot) != stamp_ns:
-                self._odometry_ns[robot], self._odometry_s[robot] = stamp_ns, now
+            if self._odometry.get(robot, (0, 0.0))[0] != stamp_ns:
+                self._odometry[robot] = stamp_ns, now
 
     def solved(self) -> None:
         """Note a new solution."""
-        self._solution_s, self._behind_s = self.steady(), math.nan
+        self._solution_s, self._behind_s = self._steady(), math.nan
 
     def progress(self, up_to_date: bool) -> None:
         """Note whether the newest solution includes everything handed over."""
         if up_to_date:
             self._behind_s = math.nan
         elif math.isnan(self._behind_s):
-            self._behind_s = self.steady()
+            self._behind_s = self._steady()
 
     @property
     def data_age_s(self) -> float:
         """Seconds since the newest message; NaN = none yet."""
-        return self.steady() - self._data_s
+        return self._steady() - self._data_s
 
     @property
     def solution_age_s(self) -> float:
         """Seconds since the newest solution; NaN = none yet."""
-        return self.steady() - self._solution_s
+        return self._steady() - self._solution_s
 
     def stale(self, limit_s: float) -> dict[str, Finding]:
         """What is older than the limit, by robot; '' stands for all robots. 0 = no limit."""
         if limit_s <= 0:
             return {}
         stale: dict[str, Finding] = {}
-        behind = self.steady() - self._behind_s
+        behind = self._steady() - self._behind_s
         if behind > limit_s and not math.isnan(self._solution_s):
             stale[''] = Finding(
                 'solution_stale', 'solver',
@@ -391,8 +389,8 @@ class Staleness:
                 f'no data for {self.data_age_s:.0f} s: the map is old, its TF has stopped',
                 self.data_age_s, 's'))
             return stale
-        for robot in self.robots:
-            age = self.steady() - self._odometry_s.get(robot, math.nan)
+        for robot in self._robots:
+            age = self._steady() - self._odometry.get(robot, (0, math.nan))[1]
             if age > limit_s:
                 stale[robot] = Finding(
                     'odometry_stale', robot,

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import time
 import traceback
+from collections import defaultdict, deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,41 +23,32 @@ from rclpy.node import Node
 
 F = TypeVar('F', bound=Callable[..., Any])
 
-WINDOW = 4096
+WINDOW = 1000
+"""Newest durations whose median counts."""
 MOST_ERROR_TEXT = 160
 """Characters of an exception that a status text quotes."""
 
 
-class _Clocked:
-    """Durations of one kind of callback: count, greatest, and the last `WINDOW` of them."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.greatest_s = 0.0
-        self.greatest_cpu_s = 0.0
-        self.window = np.zeros(WINDOW)
-
-    def add(self, seconds: float, cpu_seconds: float) -> None:
-        self.window[self.count % WINDOW] = seconds
-        self.count += 1
-        if seconds > self.greatest_s:
-            self.greatest_s = seconds
-        if cpu_seconds > self.greatest_cpu_s:
-            self.greatest_cpu_s = cpu_seconds
-
-    def median_s(self) -> float:
-        return float(np.median(self.window[:self.count])) if self.count else 0.0
-
-
 @dataclass
-class CallbackError:
-    """What one kind of callback raised."""
+class Callback:
+    """What is known of one kind of callback."""
 
-    count: int
-    text: str
+    count: int = 0
+    greatest_s: float = 0.0
+    greatest_cpu_s: float = 0.0
+    newest_s: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    """Newest durations."""
+    errors: int = 0
+    text: str = ''
     """Type and words of the newest exception."""
-    steady_s: float
+    raised_s: float = -math.inf
     """When it was raised, on the monotonic clock."""
+
+    def took(self, seconds: float, cpu_seconds: float) -> None:
+        self.count += 1
+        self.newest_s.append(seconds)
+        self.greatest_s = max(self.greatest_s, seconds)
+        self.greatest_cpu_s = max(self.greatest_cpu_s, cpu_seconds)
 
 
 class CallbackTimes:
@@ -69,10 +62,9 @@ class CallbackTimes:
 
     def __init__(self, report: Callable[[str, str], None] = lambda name, text: None,
                  alive: Callable[[], bool] = lambda: True) -> None:
-        self._kinds: dict[str, _Clocked] = {}
+        self.kinds: defaultdict[str, Callback] = defaultdict(Callback)
         self._report = report
         self._alive = alive
-        self.errors: dict[str, CallbackError] = {}
 
     def timed(self, name: str, callback: F, otherwise: Callable[..., Any] | None = None) -> F:
         """The callback, its durations recorded under `name` and its exceptions caught.
@@ -80,7 +72,7 @@ class CallbackTimes:
         `otherwise(error, *arguments)` gives the result where it raised; a service must answer.
         Shutting down (KeyboardInterrupt, ExternalShutdownException) is no error.
         """
-        kind = self._kinds.setdefault(name, _Clocked())
+        kind = self.kinds[name]
 
         def failed(error: Exception, arguments: tuple[Any, ...]) -> Any:
             if not self._alive():
@@ -98,7 +90,7 @@ class CallbackTimes:
             except Exception as error:
                 return failed(error, arguments)
             finally:
-                kind.add(time.perf_counter() - start, time.thread_time() - cpu)
+                kind.took(time.perf_counter() - start, time.thread_time() - cpu)
 
         @functools.wraps(callback)
         async def awaited(*arguments: Any, **keywords: Any) -> Any:
@@ -111,26 +103,28 @@ class CallbackTimes:
 
     def caught(self, name: str, error: Exception) -> None:
         """Note an exception, which is being handled."""
-        text = ' '.join(f'{type(error).__name__}: {error}'.split())[:MOST_ERROR_TEXT]
-        count = self.errors[name].count + 1 if name in self.errors else 1
-        self.errors[name] = CallbackError(count, text, time.monotonic())
+        kind = self.kinds[name]
+        kind.text = ' '.join(f'{type(error).__name__}: {error}'.split())[:MOST_ERROR_TEXT]
+        kind.errors, kind.raised_s = kind.errors + 1, time.monotonic()
         self._report(name, traceback.format_exc())
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """How many exceptions callbacks have raised, by name."""
+        return {name: kind.errors for name, kind in self.kinds.items() if kind.errors}
 
     def greatest(self) -> tuple[float, str]:
         """(seconds, name) of the longest callback."""
         return max(
-            ((kind.greatest_s, name) for name, kind in self._kinds.items()), default=(0.0, ''))
+            ((kind.greatest_s, name) for name, kind in self.kinds.items()), default=(0.0, ''))
 
     def summary(self) -> dict[str, dict[str, float]]:
         """`{name: {count, median_ms, max_ms, max_cpu_ms}}` of every callback that has run."""
         return {
-            name: {
-                'count': float(kind.count),
-                'median_ms': 1e3 * kind.median_s(),
-                'max_ms': 1e3 * kind.greatest_s,
-                'max_cpu_ms': 1e3 * kind.greatest_cpu_s,
-            }
-            for name, kind in sorted(self._kinds.items()) if kind.count
+            name: {'count': float(kind.count),
+                   'median_ms': 1e3 * float(np.median(kind.newest_s)),
+                   'max_ms': 1e3 * kind.greatest_s, 'max_cpu_ms': 1e3 * kind.greatest_cpu_s}
+            for name, kind in sorted(self.kinds.items()) if kind.count
         }
 
 

@@ -70,7 +70,7 @@ class StatusPublisher:
         message.lost_topics, message.lost_counts = list(lost), list(lost.values())
         message.solving = worker.busy
         message.worker_restarts = worker.restarts
-        message.callback_errors = sum(error.count for error in self._times.errors.values())
+        message.callback_errors = sum(self._times.errors.values())
         message.latency, message.map_epoch = latency_s, epoch
         message.solution_age_s = alarms.staleness.solution_age_s
         message.data_age_s = alarms.staleness.data_age_s
@@ -207,7 +207,7 @@ class StatusPublisher:
                     f'longest {1e3 * greatest_s:.1f} ms ({slowest})',
                     {**{f'{kind}.{key}': f'{value:.3f}' for kind, row in times.summary().items()
                         for key, value in row.items()},
-                     **{f'{kind}.errors': error.count for kind, error in times.errors.items()}}),
+                     **{f'{kind}.errors': count for kind, count in times.errors.items()}}),
             _status(f'{name}: memory', OK, '', {
                 'journal': pipeline.recording.path or 'none',
                 'max_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}),

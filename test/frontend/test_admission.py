@@ -65,15 +65,6 @@ def test_no_more_than_so_many_new_beacons():
     assert frontend.counters.ranges.dropped == {'unconfirmed_radio': 50}
 
 
-def test_a_new_beacon_loses_no_range():
-    frontend, graph = driven(), None
-    for k in range(10):
-        frontend.add(range_sample('A', 'L1', 0.5 * k, 5.0 + k))
-        graph = graph_of(frontend, flush=False, graph=graph)
-    graph = graph_of(frontend, graph=graph)
-    assert sorted(graph.ranges.distance_m) == [5.0 + k for k in range(10)]
-
-
 @pytest.mark.parametrize(('known', 'heard', 'words'), [
     ('anchor_07', ['Anchor_7', 'anchor_08'], ["'Anchor_7'", "'anchor_07'"]),
     # YAML and drivers turn 81:00 into 4860 and 0x6958 into 26968.

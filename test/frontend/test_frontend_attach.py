@@ -64,18 +64,6 @@ def test_measurements_between_keyframes_are_exact(dimension, table, count, use):
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
-def test_a_range_goes_to_the_nearest_keyframe_within_the_window(dimension):
-    frontend, (a, b) = setting(dimension)
-    drive(frontend, [a, b], 3.0)
-    for t in (0.4, 0.9, 1.1, 2.83):
-        frontend.add(range_sample('a1', 'b1', t, 1.0))
-    graph = graph_of(frontend)
-    place = graph.poses.index[graph.ranges.source]
-    # 0.4 s: the next keyframe is 0.6 s away, beyond the window.
-    assert place.tolist() == [0, 1, 1, 3]
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_offset_of_a_closure_turns_its_rotation_noise_into_translation_noise(dimension):
     frontend, (a, b) = setting(dimension)
     drive(frontend, [a, b], 4.0)

@@ -159,33 +159,6 @@ def test_a_reset_can_keep_the_beacons_where_they_were_found():
     assert graph.point_priors.precision == pytest.approx([25.0])
 
 
-def test_increments_are_deterministic_and_append_only():
-    def run():
-        frontend, increments = Frontend(config()), []
-        for step in range(100):
-            drive_step = step * 0.1
-            for robot in (A, B):
-                frontend.add(robot.odometry(drive_step))
-            frontend.add(range_sample('A', 'B', drive_step + 0.03, 3.0 + step))
-            frontend.add(range_sample('A', f'L{step % 3}', drive_step + 0.07, 2.0 + step))
-            if step % 7 == 6:
-                increments.append(frontend.take(flush=step == 97))
-        return [i for i in increments if i is not None]
-
-    one, other = run(), run()
-    assert [i.sequence for i in one] == list(range(len(one)))
-    for a, b in zip(one, other, strict=True):
-        for name in ('poses', 'relative_poses', 'ranges'):
-            for column, values in vars(getattr(a, name)).items():
-                assert np.array_equal(values, getattr(getattr(b, name), column))
-    total = 0
-    for increment in one:
-        total += len(increment.poses)
-        # Nothing may refer to what only a later increment introduces.
-        assert increment.relative_poses.j.max() < total
-        assert increment.ranges.source.max(initial=-1) < total
-
-
 def test_the_antenna_frame_of_a_message_chooses_the_lever_arm():
     frontend = prepared(radios={
         'front': {'robot': 'A', 'lever_arm': [1.0, 0.0]},

@@ -89,24 +89,3 @@ def test_other_graphs_come_back(tmp_path, data_dir, name):
         assert result.n_poses == graph.n_poses
     else:
         assert_same(graph, result)
-
-
-def test_the_tiers_recording(data_dir):
-    config = SparserConfig.from_yaml(CONFIG / 'tiers.yaml')
-    frontend, found = Frontend(config), Inputs(config)
-    for message in bag.BagReader(data_dir / 'bags' / 'tiers_shortbag'):
-        route = found.match(message.topic, message.msgtype)
-        if route is not None:
-            frontend.feed(route, message.msg, message.bag_time_ns)
-    increment = frontend.take(flush=True)
-    graph = extended(empty_graph(2), increment)
-    odometry, ranges = frontend.counters.odometry, frontend.counters.ranges
-    assert (odometry.received, odometry.accepted) == (1194, 1194)
-    assert ranges.received == 4020
-    # The odometry of turtle 04 starts eight seconds late.
-    assert set(ranges.dropped) <= {'before_odometry', 'no_odometry'}
-    assert ranges.accepted > 3400
-    assert set(graph.landmarks.names) == {'n_1', 'n_2', 'n_6', 'n_8'}
-    starts = [graph.poses.stamp_ns[graph.poses.robot == r].min() for r in (0, 1, 3)]
-    # Turtle 05 has no stamps: it is placed on the clock of the others.
-    assert np.ptp(starts) < 0.2e9

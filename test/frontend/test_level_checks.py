@@ -9,6 +9,7 @@ from scipy.spatial.transform import Rotation
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.frontend import Frontend, OdometrySample
+from sparser_ros.frontend.levels import EVERY, LevelCheck
 from sparser_ros.frontend.samples import AttitudeSample, HeightSample
 from sparser_ros.io.simulation import START_NS, Simulation, node_config
 from sparser_ros.linalg.rotations import matrix_to_quat, rotvec_to_matrix
@@ -73,6 +74,14 @@ def test_tilted_odometry_is_named_and_no_longer_believed(turn, degrees):
         assert frontend.events[0][0] - START_NS < 20e9
     verticals = [len(one.verticals) for one in increments]
     assert verticals[0] and not any(verticals[len(verticals) // 2:])
+
+
+def test_a_segment_that_has_just_begun_says_nothing():
+    """Where odometry began anew its first height was lost to a singular matrix."""
+    check = LevelCheck(0.01)
+    for k in range(EVERY):
+        check.height(int(k == EVERY - 1), (float(k), 0.0, 1.0), 1.0, 0.01, float(k), 1.0)
+    assert check.tilt_rad() == 0.0
 
 
 def test_a_frozen_altimeter_is_named_and_its_readings_refused():

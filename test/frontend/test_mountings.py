@@ -1,7 +1,6 @@
 """Odometry of a sensor gives the keyframes of its robot's base."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -146,20 +145,6 @@ def test_frames_are_joined_and_cut_by_every_transform():
             assert (asked.between(*pair) is None) == (fresh.between(*pair) is None)
             if asked.between(*pair) is not None:
                 assert np.allclose(asked.between(*pair), fresh.between(*pair))
-
-
-@pytest.mark.parametrize('upwards', [True, False])
-def test_odometry_waits_for_the_last_link_of_a_chain(upwards):
-    frontend, robot = Frontend(config()), Robot('A', 2, 4)
-    for step in range(15):
-        frontend.add(replace(robot.odometry(step / 10), child_frame_id='A/camera'))
-    names = ['A/base_link', *(f'link{k}' for k in range(60)), 'A/camera']
-    links = list(pairwise(names))
-    for parent, child in links if upwards else links[::-1]:
-        assert frontend.add(FrameSample(
-            parent, child, np.array([0.001, 0.0, 0.0]), np.array([0.0, 0.0, 0.0, 1.0])))
-    assert np.allclose(frontend.frames.between('A/base_link', 'A/camera')[:3], [0.061, 0.0, 0.0])
-    assert frontend.counters.odometry.accepted and not frontend.counters.odometry.waiting
 
 
 @pytest.mark.parametrize('dimension', [2, 3])

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from frontend_world import Robot, closure_sample, config, graph_of, ns, range_sample, truth
+from frontend_world import Robot, closure_sample, config, graph_of, range_sample, truth
 
 from sparser_ros.frontend import Frontend
 from sparser_ros.graph import empty_graph, range_residuals, squared_residuals
@@ -56,15 +56,3 @@ def test_what_comes_after_a_thinning_is_exact(dimension):
     assert np.abs(range_residuals(graph, estimate)).max() < 1e-8
     for name, squares in squared_residuals(graph, estimate).items():
         assert np.max(squares, initial=0.0) < 1e-10, name
-
-
-def test_a_closure_attaches_to_the_nearer_keyframe_of_a_thinned_stretch():
-    frontend, robots = setting(2)
-    graph, _ = run(frontend, robots, 120.0)
-    stamps = np.sort(graph.poses.stamp_ns[graph.poses.robot == 0])
-    gap = int(np.argmax(np.diff(stamps)))
-    at = stamps[gap] + 3 * (stamps[gap + 1] - stamps[gap]) // 4
-    frontend.add(closure_sample(robots[0], (at - ns(0)) * 1e-9, robots[1], 118.2))
-    graph = graph_of(frontend, graph=graph)
-    table = graph.relative_poses.take(~graph.relative_poses.odometry)
-    assert graph.poses.stamp_ns[table.i[0]] == stamps[gap + 1]

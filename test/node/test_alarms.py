@@ -30,13 +30,12 @@ RUNNING = WorkerState(
     settled=True, failed='', text='running')
 
 
-def test_when_all_data_stop_no_topic_and_no_robot_repeats_it():
-    assert without_echoes([ALL, A_SILENT, B_SILENT, TOPIC, UNHEARD, BIAS]) == [ALL, UNHEARD, BIAS]
-
-
-def test_a_robot_that_stops_alone_is_named_once_and_its_topic_with_it():
-    assert without_echoes([B, A_SILENT, B_SILENT, TOPIC]) == [B, A_SILENT, TOPIC]
-    assert without_echoes([B_SILENT, TOPIC]) == [B_SILENT, TOPIC]
+@pytest.mark.parametrize(('findings', 'told'), [
+    ([ALL, A_SILENT, B_SILENT, TOPIC, UNHEARD, BIAS], [ALL, UNHEARD, BIAS]),
+    ([B, A_SILENT, B_SILENT, TOPIC], [B, A_SILENT, TOPIC]),
+    ([B_SILENT, TOPIC], [B_SILENT, TOPIC])])
+def test_nothing_repeats_that_data_have_stopped(findings, told):
+    assert without_echoes(findings) == told
 
 
 def test_an_auditor_that_was_lost_is_a_finding_and_one_that_starts_is_not():
@@ -58,13 +57,9 @@ def test_new_findings_come_first_then_the_worst():
     new = Finding('range_bias', 'C', 'ranges of radio C are 1.00 m too short')
     assert board.ordered([BIAS, SWAP, new], 3 * NEW_S) == (new, SWAP, BIAS)
     assert board.ordered([BIAS, SWAP, new], 5 * NEW_S) == (SWAP, BIAS, new)
-
-
-def test_that_nothing_is_published_stays_before_newer_findings():
-    board = FindingBoard()
-    stale = Finding('data_stale', 'all inputs', 'no data for 6 s', 6.0, 's')
-    board.ordered([stale], 0.0)
-    assert board.ordered([stale, BIAS], 2 * NEW_S) == (stale, BIAS)
+    # But what stops all stays before them.
+    board.ordered([ALL], 6 * NEW_S)
+    assert board.ordered([ALL, BIAS], 8 * NEW_S) == (ALL, BIAS)
 
 
 def test_equal_findings_are_said_once_and_one_that_returns_is_new():
@@ -108,14 +103,8 @@ def ages_after(seconds, robots=('A',), odometry=lambda k: {'A': k}, solved=True)
     return ages, clock
 
 
-def test_nothing_is_stale_before_anything_came():
-    clock = Clock()
-    ages = Staleness(('A', 'B'), clock)
-    clock.now += 1000
-    assert ages.stale(5.0) == {}
-
-
 def test_the_robot_whose_odometry_stops_is_named():
+    assert Staleness(('A', 'B'), Clock()).stale(5.0) == {}, 'nothing came yet'
     ages, _ = ages_after(20, ('A', 'B'), lambda k: {'A': k, 'B': min(k, 11)})
     found = ages.stale(5.0)
     assert list(found) == ['B']
@@ -144,45 +133,23 @@ def test_an_old_solution_of_all_the_data_is_not_the_solvers_fault():
 S = 10**9
 
 
-@pytest.fixture
-def clock():
-    """What follows a `/clock` that has begun."""
+@pytest.mark.parametrize(('steps', 'jumped', 'trusted', 'wrong', 'behind'), [
+    ((0.01, 20, 0, -0.5), 0, True, 0, False),
+    # One wrong message is doubted, and forgotten once the clock is back.
+    ((-500,), 0, False, 0, False), ((-500, 500.01), 0, True, 1, False),
+    ((3000,), 0, False, 0, False), ((3000, -2999.99), 0, True, 1, False),
+    # Three that agree are a jump back, until the clock comes again to where it was.
+    ((-500, 0.1), 0, False, 0, False), ((-500, 0.1, 0.1), 1, True, 0, True),
+    ((-500, 0.1, 0.1, 500, 0.1, 0.1), 1, True, 0, False),
+    # Far ahead is believed without a reset; wrong ones that disagree are no jump.
+    ((3000, 0.1, 0.1), 0, True, 0, False),
+    ((-50, -70, -90, 208, -300), 0, False, 0, False),
+    ((-50, -70, -90, 208, -300, 302), 0, True, 1, False)])
+def test_a_jump_of_the_clock_counts_once_several_messages_agree(
+        steps, jumped, trusted, wrong, behind):
     watch = ClockWatch(None)
-    watch.moved(1000 * S)
-    return watch
-
-
-def jumps(clock, *steps):
-    """How often it has jumped after these steps, in s, and whether it is trusted."""
+    watch.moved(1000 * S)  # the first message
     for step in steps:
-        clock.moved(round(step * S))
-    return clock.jumps, clock.trusted
-
-
-def test_steps_of_ordinary_size_are_trusted_from_the_first_message_on(clock):
-    for step in (0.01, 20, 0, -0.5):
-        assert jumps(clock, step) == (0, True)
-    assert clock.wrong == 0
-
-
-@pytest.mark.parametrize('size', [-500, 3000])
-def test_one_wrong_message_is_doubted_and_forgotten(clock, size):
-    assert jumps(clock, size) == (0, False)
-    assert jumps(clock, 0.01 - size) == (0, True)
-    assert clock.wrong == 1
-
-
-def test_a_clock_that_stays_behind_has_jumped_back_until_it_comes_again(clock):
-    assert jumps(clock, -500, 0.1) == (0, False)
-    assert jumps(clock, 0.1) == (1, True) and clock.behind
-    assert jumps(clock, 500, 0.1, 0.1) == (1, True) and not clock.behind
-
-
-def test_a_clock_that_stays_far_ahead_is_believed_without_a_reset(clock):
-    assert jumps(clock, 3000, 0.1, 0.1) == (0, True)
-
-
-def test_wrong_messages_that_do_not_agree_with_each_other_are_no_jump(clock):
-    for step in (-50, -70, -90, 208, -300):
-        assert jumps(clock, step) == (0, False)
-    assert jumps(clock, 302) == (0, True)
+        watch.moved(round(step * S))
+    assert (watch.jumps, watch.trusted, watch.wrong, watch.behind) == (
+        jumped, trusted, wrong, behind)

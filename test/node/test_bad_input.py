@@ -4,10 +4,6 @@ import math
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-
 from node_world import START_S, Scene, World, odometry_message, range_message
 from sparser_ros.msg import LoopClosure
 

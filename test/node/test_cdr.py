@@ -2,10 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('visualization_msgs', reason='needs visualization_msgs')
-
 from nav_msgs.msg import Path
 from rclpy.serialization import deserialize_message, serialize_message
 from visualization_msgs.msg import MarkerArray

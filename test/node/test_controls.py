@@ -1,13 +1,9 @@
 """What an operator says about measurements is followed, answered, listed, logged and told."""
 
-import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.srv', reason='needs the built services')
-
 import os
 
 import numpy as np
+import pytest
 from node_world import START_S, Scene, World
 from sparser_ros.srv import MapName, Measurements, Rejected, StartOver
 

@@ -2,10 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-
 from crash_world import CrashWorld, canonical, cost
 from journal_world import Run
 from sparser_ros.srv import Measurements, Rejected

@@ -2,10 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-
 from geometry_msgs.msg import PoseStamped
 from node_world import START_S, Scene, World
 from sparser_ros.msg import LandmarkSighting

@@ -7,11 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-pytest.importorskip('lifecycle_msgs', reason='needs lifecycle_msgs')
-
 from lifecycle_msgs.srv import ChangeState, GetState
 from node_world import PATIENCE_S, START_S, Scene, World
 from waiting import alive

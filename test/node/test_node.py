@@ -1,19 +1,12 @@
 """A whole node in this process, with its solver process, on a small simulated scene."""
 
 import math
-import os
-import signal
 import time
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
-
 from node_world import SCENE, SECOND, START_S, Scene, World, transform_of
 
 from sparser_ros.io import pyfg
@@ -220,27 +213,6 @@ def test_pause_keeps_data_and_solve_answers(lived):
     assert lived.node.pipeline.solution.sequence > before
     assert lived.call('pause', False).success
     assert lived.until(lambda: lived.status.state != lived.status.STATE_PAUSED)
-
-
-def test_killed_solver_is_replaced_and_nothing_is_lost(lived):
-    pid = lived.node.pipeline.worker.state.pid
-    count = len(lived.rest) // 2
-    lived.play(lived.rest[:count])
-    lived.rest = lived.rest[count:]
-    lived.node.pipeline.intake()
-    lived.node.pipeline.request_solve()
-    os.kill(pid, signal.SIGKILL)
-    lived.play(lived.rest)
-    assert lived.until(
-        lambda: lived.node.pipeline.worker.state.restarts == 1
-        and lived.node.pipeline.up_to_date and lived.node.pipeline.flushed, START_S)
-    assert lived.node.pipeline.worker.state.pid not in (pid, None)
-    assert lived.until(lambda: lived.status.worker_restarts == 1 and lived.status.waiting == 0)
-    lived.located()
-    for robot in 'AB':
-        assert lived.until(
-            lambda robot=robot: len(lived.heard[f'/sparser/path/{robot}'][-1].poses) == sum(
-                name == robot for name, _ in lived.scene.odometry))
 
 
 def test_reset_withdraws_everything(lived):

@@ -6,10 +6,6 @@ import signal
 import time
 
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-
 from node_world import START_S, Scene, World
 from rosgraph_msgs.msg import Clock
 

@@ -3,10 +3,6 @@
 import sys
 
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-
 import rclpy
 import yaml
 from node_world import World

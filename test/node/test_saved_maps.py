@@ -5,10 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-
 from node_world import START_S, Scene, World
 
 from sparser_ros.backend.session.solution import Fix, Location, RobotLocation
@@ -107,38 +103,26 @@ def test_configured_positions_stay():
     assert radios['L1']['position'] == [5.0, 5.0] and len(radios) == 2
 
 
-def test_biases_that_were_found_are_saved_on_top_of_the_configured_ones():
-    config = SparserConfig.from_mapping({
-        'robots': ['A'], 'radios': {'7': {'robot': 'A', 'bias_m': 0.1}, '9': {'beacon': 'L3'}}})
-    graph = SimpleNamespace(robots=('A',), dimension=2)
-    findings = (Finding('radio_bias', 'A', '', 0.25, 'm'), Finding('radio_bias', 'L0', '', -0.05),
-                Finding('range_bias', 'L3', '', 1.0, 'm'))
-    radios = found_radios(config, graph, SimpleNamespace(findings=findings))
-    assert radios['7'] == {'robot': 'A', 'bias_m': 0.35}
-    assert radios['L0'] == {'beacon': 'L0', 'bias_m': -0.05}
-    assert radios['9'] == {'beacon': 'L3'}
-    assert found_radios(config, graph, SimpleNamespace(findings=())) == {}
-
-
-def test_a_length_of_all_radios_is_saved_for_those_that_have_no_bias_of_their_own():
-    config = SparserConfig.from_mapping({
-        'robots': ['A', 'B'], 'radios': {'7': {'robot': 'A', 'bias_m': 0.1}}})
+@pytest.mark.parametrize(('findings', 'saved'), [
+    ([], {}),
+    ([('radio_bias', 'A', 0.25), ('radio_bias', 'L0', -0.05), ('range_bias', 'L3', 1.0)], {
+        '7': {'robot': 'A', 'bias_m': 0.35, 'lever_arm': [0.1, 0.0, 0.5]},
+        '8': {'robot': 'A', 'bias_m': 0.25}, '9': {'beacon': 'L3'},
+        'L0': {'beacon': 'L0', 'bias_m': -0.05}}),
+    # A length of all is of those that have no bias of their own.
+    ([('radio_bias', 'all radios', 0.15), ('radio_bias', 'B', 0.4)], {
+        '7': {'robot': 'A', 'bias_m': 0.25, 'lever_arm': [0.1, 0.0, 0.5]},
+        '8': {'robot': 'A', 'bias_m': 0.15}, '9': {'beacon': 'L3'},
+        'B': {'robot': 'B', 'bias_m': 0.4}, 'L0': {'beacon': 'L0', 'bias_m': 0.15}}),
+    ([('antenna_y', 'A', -0.3), ('antenna_x', 'B', 0.2)], {
+        '7': {'robot': 'A', 'bias_m': 0.1, 'lever_arm': [0.1, -0.3, 0.5]},
+        '8': {'robot': 'A', 'lever_arm': [0.0, -0.3]}, '9': {'beacon': 'L3'},
+        'B': {'robot': 'B', 'lever_arm': [0.2, 0.0]}})])
+def test_what_the_calibration_has_found_is_saved_on_top_of_what_is_configured(findings, saved):
+    config = SparserConfig.from_mapping({'robots': ['A', 'B'], 'radios': {
+        '7': {'robot': 'A', 'bias_m': 0.1, 'lever_arm': [0.1, 0.0, 0.5]}, '8': {'robot': 'A'},
+        '9': {'beacon': 'L3'}}})
     graph = SimpleNamespace(
         robots=('A', 'B'), landmarks=SimpleNamespace(names=('L0',)), dimension=2)
-    findings = (Finding('radio_bias', 'all radios', '', 0.15, 'm'),
-                Finding('radio_bias', 'B', '', 0.4, 'm'))
-    assert found_radios(config, graph, SimpleNamespace(findings=findings)) == {
-        '7': {'robot': 'A', 'bias_m': 0.25}, 'B': {'robot': 'B', 'bias_m': 0.4},
-        'L0': {'beacon': 'L0', 'bias_m': 0.15}}
-
-
-def test_antennas_that_were_found_elsewhere_are_saved_on_top_of_the_configured_lever_arms():
-    config = SparserConfig.from_mapping({
-        'robots': ['A', 'B'],
-        'radios': {'7': {'robot': 'A', 'lever_arm': [0.1, 0.0, 0.5]}, '8': {'robot': 'A'}}})
-    graph = SimpleNamespace(robots=('A', 'B'), dimension=2)
-    findings = (Finding('antenna_y', 'A', '', -0.3, 'm'), Finding('antenna_x', 'B', '', 0.2, 'm'))
-    assert found_radios(config, graph, SimpleNamespace(findings=findings)) == {
-        '7': {'robot': 'A', 'lever_arm': [0.1, -0.3, 0.5]},
-        '8': {'robot': 'A', 'lever_arm': [0.0, -0.3]},
-        'B': {'robot': 'B', 'lever_arm': [0.2, 0.0]}}
+    assert found_radios(config, graph, SimpleNamespace(findings=tuple(
+        Finding(kind, subject, '', value, 'm') for kind, subject, value in findings))) == saved

@@ -4,10 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-
 from geometry_msgs.msg import TransformStamped
 from node_world import START_S, Scene, World
 from rclpy.qos import DurabilityPolicy, QoSProfile

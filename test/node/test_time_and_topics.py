@@ -3,10 +3,6 @@
 import re
 
 import pytest
-
-pytest.importorskip('rclpy', reason='needs rclpy')
-pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import Odometry
 from node_world import PARAMETERS, START_S, Scene, World, parameters

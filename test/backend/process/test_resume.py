@@ -9,13 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graphs import random_graph
-from journal_world import Run, messages_of, no_objects, same_graph, simulated
+from journal_world import Run, no_objects, same_graph, simulated
 
 from sparser_ros.backend.process.recording import Recording
 from sparser_ros.backend.session.treatment import Ruling, Rulings
-from sparser_ros.io import graph_bag
-from sparser_ros.io.graph_bag import node_config
 
 NOBODY = 65534
 """A user who owns nothing; permissions do not bind the first one."""
@@ -47,19 +44,6 @@ def test_a_run_in_pieces_gives_the_graph_of_the_whole(tmp_path, recording, thin,
         assert same_graph(one.graph, whole.graph)
         assert one.frontend.counters.as_dict() == whole.frontend.counters.as_dict()
         assert one.frontend.thinnings == whole.frontend.thinnings
-
-
-def test_a_thinned_graph_survives_the_loss_of_the_newest_state(tmp_path, recording):
-    parameters, messages = recording
-    parameters = {**parameters, **THIN}
-    whole = Run(parameters).play(messages, flush=True)
-    Run(parameters, tmp_path, segment_mb=0.1).play(messages, flush=True).close()
-    newest = sorted(tmp_path.glob('*.journal'))[-1]
-    newest.unlink()
-    run = Run(parameters, tmp_path, resume=True)
-    assert 0 < run.frontend.thinnings <= whole.frontend.thinnings
-    assert run.graph.validate().n_poses <= 45
-    run.close()
 
 
 def test_waiting_ranges_and_counts_survive(tmp_path, recording):
@@ -197,20 +181,3 @@ def test_one_damaged_byte_of_a_ruling_costs_nothing(tmp_path, recording):
         for extra in tmp_path.glob('*'):
             if extra.suffix != '.lock' and extra.name > path.name:
                 extra.unlink()
-
-
-def test_landmark_sightings_are_kept_like_everything_else(tmp_path):
-    graph = random_graph(1, length=60, levers=False, ranges=0, sightings=50)
-    graph_bag.write(tmp_path / 'bag', graph)
-    parameters = node_config(graph)
-    messages = messages_of(tmp_path / 'bag', parameters)
-    whole = Run(parameters).play(messages, flush=True)
-    assert len(whole.graph.sightings) == 50
-    half, folder = len(messages) // 2, tmp_path / 'journal'
-    run = Run(parameters, folder, segment_mb=0.1).play(messages[:half])
-    run.close()
-    run = Run(parameters, folder, resume=True, segment_mb=0.1)
-    assert run.start.messages == half and not run.start.notes
-    run.play(messages[half:], half, flush=True).close()
-    assert same_graph(run.graph, whole.graph)
-    assert run.frontend.counters.as_dict() == whole.frontend.counters.as_dict()

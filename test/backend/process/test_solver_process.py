@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.backend.process.solver_process import AuditRest, rested_s
-from sparser_ros.solver.result import SolveStatus
+from sparser_ros.backend.process.solver_process import AuditRest
 
 
 def shares(share, audit_s, scratch_s, seconds=2000.0, seed=0):
@@ -29,10 +28,3 @@ def shares(share, audit_s, scratch_s, seconds=2000.0, seed=0):
 def test_audits_and_starts_from_scratch_together_keep_the_share(share, audit_s, scratch_s, seed):
     audits, starts = shares(share, audit_s, scratch_s, 200 * (audit_s + scratch_s) / share, seed)
     assert audits + starts <= share + 0.03
-
-
-@given(st.floats(0, 1e6), st.floats(0, 100), st.sampled_from(SolveStatus))
-def test_only_ticks_that_do_not_settle_are_followed_by_a_pause_as_long(begin, took, status):
-    end = begin + took
-    stalled = status is SolveStatus.STALLED
-    assert rested_s(status, begin, end) == (end + (end - begin) if stalled else end)

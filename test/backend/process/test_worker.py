@@ -157,20 +157,6 @@ def test_closing_ends_the_process_even_in_a_solve(increments, stopped):
     assert not alive(pid)
 
 
-def test_reset_forgets_everything(increments):
-    other = World(['curved'], [[0, 0]], steps=5).increments(1)[0]
-    with SolverWorker(config(audit=QUIET)) as worker:
-        worker.submit(increments[0])
-        worker.request_solve()
-        worker.reset()
-        worker.submit(other)
-        worker.request_solve()
-        solution = solution_of(worker, 0)
-        assert len(solution.estimate.translation) == 5
-        until(lambda: not worker.state.busy, 'the worker to be idle')
-        assert worker.poll() is None
-
-
 def test_silence_brings_an_audit_of_the_newest_data(increments):
     """Growth alone would not: every increment but the first adds less than it asks for."""
     with SolverWorker(config(audit=AuditConfig(growth=100.0, period_s=0.3))) as worker:
@@ -181,21 +167,6 @@ def test_silence_brings_an_audit_of_the_newest_data(increments):
         until(lambda: worker.state.settled, 'the worker to settle')
         assert worker.newest.audited_sequence == 3
         assert {robot.location.value for robot in worker.newest.robots} == {'located'}
-
-
-def test_an_audit_that_is_asked_for_is_made_and_answered(increments):
-    with SolverWorker(config(audit=QUIET)) as worker:
-        for one in increments:
-            worker.submit(one)
-        request = worker.request_solve(full=True)
-        assert worker.state.busy and not worker.answered(request)
-        until(lambda: worker.answered(request), 'an answer')
-        solution = worker.newest
-        assert solution.full and solution.audited_sequence == 3
-        assert {robot.location.value for robot in solution.robots} == {'located'}
-        again = worker.request_solve(full=True)
-        until(lambda: worker.answered(again), 'an answer without new data')
-        assert not worker.state.failed
 
 
 def test_the_answer_to_an_audit_outlives_the_solutions_after_it(increments):
@@ -242,17 +213,6 @@ def test_an_auditor_that_is_killed_is_started_again_and_audits(increments):
         assert worker.newest.audited_sequence == 3
         assert worker.state.restarts == 1 and worker.state.auditor_pid != first
     assert not alive(first)
-
-
-def test_the_auditor_starts_once_the_tracker_is_ready(increments):
-    """Both at once would compile the same kernels after an installation, each half as fast."""
-    with SolverWorker(config(audit=QUIET)) as worker:
-        while (state := worker.state).restarting:
-            assert state.auditor_pid is None and state.auditor_missing
-            time.sleep(0.01)
-        worker.submit(increments[0])
-        assert audited_by(worker, 0).audited_sequence == 0
-        assert worker.state.auditor_pid and not worker.state.auditor_missing
 
 
 def poisoned(increment):
