@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ..graph.finding import Finding
+from .assembly import Intake, Pending, RateLimit, Shared, StampOrder
 from .clocks import nanoseconds
 from .radios import Radio, same_number, similar
-from .waiting import Intake, Pending, RateLimit, Shared, StampOrder
 
 MAX_STRANGERS = 200
 """Names heard too rarely to be beacons that are remembered; the oldest goes first."""

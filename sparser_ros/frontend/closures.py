@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..graph import RelativePoses
-from .assembly import Assembly
+from .assembly import MAX_WAITING, Assembly, Instant, Intake, Pending, Shared, remember
 from .clocks import MAX_STAMP_NS, offset_ns
-from .motion import Pose, pose_fault
-from .noise import fault
+from .motion import Pose, believed, fault, pose_fault
 from .samples import ClosureSample
-from .waiting import MAX_WAITING, Instant, Intake, Pending, Shared, remember
 
 
 @dataclass
@@ -29,7 +27,6 @@ class Closures(Intake[PendingClosure]):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._noise = shared.noise
         self._known: OrderedDict[tuple[Instant, Instant], None] = OrderedDict()
 
     def check(self, sample: ClosureSample, stamp_ns: int) -> PendingClosure | str:
@@ -49,8 +46,8 @@ class Closures(Intake[PendingClosure]):
         reason = fault(sample.covariance, space.dimension)
         if reason and reason != 'zero':
             self.counters.warnings[f'covariance_{reason}'] += 1
-        covariance = self._noise.isotropic(options.sigma_m**2, options.sigma_rad**2) if reason \
-            else self._noise.of(sample.covariance)
+        covariance = space.isotropic(options.sigma_m**2, options.sigma_rad**2) if reason \
+            else space.covariance(sample.covariance)
         if instants in self._known or instants[::-1] in self._known:
             return 'duplicate'
         if self.counters.waiting >= MAX_WAITING:
@@ -78,7 +75,7 @@ class Closures(Intake[PendingClosure]):
 
     def row(self, pending: PendingClosure, assembly: Assembly) -> str:
         """T_kf_from_kf_to = T_kf_from T_from_to T_to_kf."""
-        space, noise = self._space, self._noise
+        space = self._space
         start, end = pending.places
         assert start is not None and end is not None
         if (start.robot, start.number) == (end.robot, end.number):
@@ -86,10 +83,10 @@ class Closures(Intake[PendingClosure]):
         back = space.between(end.offset, space.identity)
         covariance = pending.covariance
         if back != space.identity:
-            covariance = noise.append(
-                covariance, pending.motion, back, noise.isotropic(0.0, 0.0))
-        move, turn = noise.variances(covariance)
-        bounded = self._bounds.variances('closures', move, turn)
+            covariance = space.appended(
+                covariance, pending.motion, back, space.isotropic(0.0, 0.0))
+        move, turn = space.variances(covariance)
+        bounded = believed(self._config.closures, move, turn)
         if bounded[0] > move or bounded[1] > turn:
             self.counters.warnings['too_certain'] += 1
         assembly.add(

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..graph import PointPriors, PosePriors
-from .assembly import Assembly
+from .assembly import Assembly, Intake, Pending
 from .clocks import nanoseconds
-from .motion import Pose, Vector, bad_quaternion, place_fault
+from .motion import Pose, Vector, bad_quaternion, believed, believed_m2, place_fault
 from .samples import FixSample
-from .waiting import Intake, Pending
 
 
 @dataclass
@@ -48,7 +47,7 @@ class Fixes(Intake[PendingFix]):
         if turn is None or sample.quat_xyzw is None:
             turn = math.inf
         else:
-            _, turn = self._bounds.variances('fixes', move, turn)
+            _, turn = believed(options, move, turn)
             quat = sample.quat_xyzw.tolist()
             reason = bad_quaternion(quat)
             if reason:
@@ -77,7 +76,7 @@ class Fixes(Intake[PendingFix]):
             zero = math.isfinite(move) and not np.any(spread)
             self.counters.warnings['covariance_zero' if zero else 'covariance_unusable'] += 1
             move = self._config.fixes.sigma_m**2
-        bounded = self._bounds.variance('fixes', move)
+        bounded = believed_m2(self._config.fixes, move)
         if bounded > move:
             self.counters.warnings['too_certain'] += 1
         return bounded

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..config import SparserConfig
 from .clocks import nanoseconds
@@ -112,14 +112,14 @@ class StaticFrames:
             pose = ancestors[frame] = _SPACE.compose(step, pose)
         return ancestors
 
-    def values(self) -> list[list[object]]:
-        """All transforms as plain values: parent, child, x y z qx qy qz qw."""
-        return [[parent, child, *pose] for child, (parent, pose) in self._parents.items()]
+    @property
+    def all(self) -> dict[str, tuple[str, Pose]]:
+        """Parent and T_parent_frame of every frame."""
+        return dict(self._parents)
 
-    def restore(self, values: Iterable[Sequence[object]]) -> None:
-        for parent, child, *pose in values:
-            numbers = tuple(float(value) for value in pose)  # type: ignore[arg-type]
-            self._set(str(child), (str(parent), numbers))
+    def restore(self, parents: Mapping[str, tuple[str, Pose]]) -> None:
+        for child, known in parents.items():
+            self._set(child, known)
 
 
 def _plain(name: str) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..array_types import Array, Mask
 from ..config import SparserConfig, SparserError
 from ..graph import Increment
 from ..graph.finding import Finding
-from .assembly import Assembly
+from .assembly import Assembly, Intake, Shared
 from .clocks import DataClock, Unplaced
 from .closures import Closures
 from .counters import Counters, EventLog
@@ -21,7 +20,6 @@ from .frames import StaticFrames
 from .inputs import Route
 from .levels import Attitudes, Heights, OdometryLevels
 from .motion import geometry
-from .noise import Bounds, noise_model
 from .odometry import Odometry
 from .radios import Radios
 from .ranges import Ranges
@@ -36,12 +34,7 @@ from .samples import (
 )
 from .sightings import Sightings
 from .track import ThinningRule, Track
-from .waiting import Intake, Shared
 
-UNREADABLE = (
-    AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError,
-    struct.error)
-"""Exceptions of decoding a message that lacks a field or holds another type in it."""
 _log = logging.getLogger(__name__)
 
 
@@ -59,7 +52,6 @@ class Frontend:
 
     def _begin(self) -> None:
         config, space = self.config, geometry(self.config.dimension)
-        noise, bounds = noise_model(config.dimension), Bounds(config)
         self.counters = Counters()
         self._events = EventLog()
         self._radios = Radios(config)
@@ -67,9 +59,9 @@ class Frontend:
         self._space = space
         self._numbers = {name: number for number, name in enumerate(config.robots)}
         self._tracks = tuple(
-            Track(number, config, space, noise, bounds) for number in range(len(config.robots)))
+            Track(number, config, space) for number in range(len(config.robots)))
         shared = Shared(
-            config, space, noise, self.frames, bounds, self._clock, self._radios,
+            config, space, self.frames, self._clock, self._radios,
             self.counters, self._events, self._numbers, self._tracks)
         self._levels = OdometryLevels(config)
         self._odometry = Odometry(shared)
@@ -79,7 +71,7 @@ class Frontend:
             Heights(shared, self._levels), Attitudes(shared, self._levels)]
         self._intakes = {intake.kind: intake for intake in intakes}
         self._thinning = ThinningRule(config)
-        self._assembly = Assembly(config, space, self._tracks, self._radios)
+        self._assembly = Assembly(shared)
 
     def reset(self, keep_beacons: bool = False,
               positions: Mapping[str, Sequence[float]] | None = None,
@@ -105,33 +97,26 @@ class Frontend:
         Never raises: a message that cannot be decoded is counted as `unreadable`, a sample at
         which this package fails as `internal_error`, with its traceback in the log.
         """
-        try:
-            samples = list(route.decode(message, received_ns))
-        except UNREADABLE as error:
-            samples = [self._unreadable(route, error)]
-        return sum(self._fed(sample, route.topic) for sample in samples)
+        return self._decoded(route, lambda: route.decode(message, received_ns))
 
     def feed_bytes(self, route: Route, data: bytes, received_ns: int,
                    deserialise: Callable[[str, bytes], Any]) -> int:
         """As `feed`, from the CDR bytes of a message; `deserialise` makes objects of rare types."""
-        if route.read is None or not readable(data):
-            try:
-                message = deserialise(route.type, data)
-            except Exception as error:
-                # Whatever a middleware raises at bytes that are no such message.
-                return int(self._fed(self._unreadable(route, error), route.topic))
-            return self.feed(route, message, received_ns)
-        try:
-            sample = route.read(data, received_ns)
-        except UNREADABLE as error:
-            sample = self._unreadable(route, error)
-        return int(self._fed(sample, route.topic))
+        read = route.read
+        if read is not None and readable(data):
+            return self._decoded(route, lambda: (read(data, received_ns),))
+        return self._decoded(
+            route, lambda: route.decode(deserialise(route.type, data), received_ns))
 
-    @staticmethod
-    def _unreadable(route: Route, error: Exception) -> Sample:
-        _log.debug('%s: unreadable: %r', route.topic, error)
-        return Refused(
-            route.kind, 'unreadable', str(error) if isinstance(error, SparserError) else '')
+    def _decoded(self, route: Route, decode: Callable[[], Iterable[Sample]]) -> int:
+        try:
+            samples = list(decode())
+        except Exception as error:
+            # A field that lacks, or holds another type; whatever a middleware raises at bytes.
+            _log.debug('%s: unreadable: %r', route.topic, error)
+            samples = [Refused(
+                route.kind, 'unreadable', str(error) if isinstance(error, SparserError) else '')]
+        return sum(self._fed(sample, route.topic) for sample in samples)
 
     def _fed(self, sample: Sample, topic: str) -> bool:
         counters = self.counters.kind(sample.kind)

@@ -33,12 +33,11 @@ from ..config import SparserConfig
 from ..graph import Heights as HeightTable
 from ..graph import Verticals
 from ..graph.finding import Finding
-from .assembly import Assembly
+from .assembly import Assembly, Intake, Pending, Shared
 from .clocks import nanoseconds
 from .frames import mounting
-from .motion import Pose, Vector, bad_quaternion, place_fault, rotate, rotation_rows
+from .motion import Pose, Vector, bad_quaternion, believed_m2, place_fault, rotate, rotation_rows
 from .samples import AttitudeSample, HeightSample
-from .waiting import Intake, Pending, Shared
 
 SEA_LEVEL_PA, SCALE_M, EXPONENT = 101325.0, 44330.77, 0.190263
 """Of the international standard atmosphere (ICAO Doc 7488): its height at a pressure."""
@@ -164,7 +163,7 @@ class Heights(Intake[PendingHeight]):
             lever, height = [lever[0], lever[1], lever[2] - value], offset
         return PendingHeight(
             stamp_ns, ((self._robots[sample.robot], stamp_ns),), height, tuple(lever),
-            self._bounds.variance('heights', variance), sample.source, sample.value)
+            believed_m2(self._config.heights, variance), sample.source, sample.value)
 
     def row(self, pending: PendingHeight, assembly: Assembly) -> str:
         """The height of a point of the robot, with its lever arm from the keyframe."""

@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 from ..config.frontend_config import OdometryConfig
 from ..graph.finding import Finding
+from .assembly import Shared, StampOrder
 from .clocks import BACK_NS, JUMP_MESSAGES, MAX_FUTURE_NS, nanoseconds
 from .frames import Mountings, Unmounted
 from .motion import Geometry, pose_fault
 from .samples import OdometrySample
 from .track import Gap, Reading, Track
-from .waiting import Shared, StampOrder
 
 STEP_SLACK_M, STEP_SLACK_RAD = 0.5, 0.5
 """A step between two messages may exceed the limits by this much, as corrections of visual odometry

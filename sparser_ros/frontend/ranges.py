@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from ..graph import Ranges as RangeTable
 from ..graph.finding import Finding
-from .assembly import Assembly
+from .assembly import MAX_WAITING, Assembly, RateLimit, Shared
 from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
-from .noise import LARGEST
+from .motion import LARGEST, believed_m2
 from .radios import Radio, flatten_range
 from .samples import RangeSample
 from .temporal_filter import TemporalFilter
-from .waiting import MAX_WAITING, RateLimit, Shared
 
 BLOCKED = 2
 """Of `RangeSample.los`."""
@@ -120,7 +119,7 @@ class Ranges(BeaconIntake[PendingRange]):
             stamp_ns, tuple((self._robots[end.robot], stamp_ns) if end.robot else None
                             for end in (source, target)), (source, target),
             sample.source, sample.target, sample.frame_id, distance,
-            self._bounds.variance('ranges', variance))
+            believed_m2(o, variance))
         history = self._history(pending.pair)
         for known in (*history.waiting[-RECENT:], *history.recent):
             if known.stamp_ns == stamp_ns and known.source == pending.source \
@@ -179,7 +178,7 @@ class Ranges(BeaconIntake[PendingRange]):
             variance = given * o.scale**2
         else:
             variance = o.sigma_m**2 + (o.sigma_per_m * distance) ** 2
-        return self._bounds.variance('ranges', variance)
+        return believed_m2(o, variance)
 
     # -- pairs -----------------------------------------------------------------------------------
 

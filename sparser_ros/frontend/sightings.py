@@ -11,14 +11,12 @@ import numpy as np
 
 from ..graph import Sightings as SightingTable
 from ..graph.finding import Finding
-from .assembly import Assembly
+from .assembly import MAX_WAITING, Assembly, RateLimit, Shared, remember
 from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
 from .frames import mounted
-from .motion import Pose, Space, Vector, place_fault, rotation_rows
-from .noise import fault
+from .motion import Pose, Space, Vector, believed_m2, fault, place_fault, rotation_rows
 from .samples import SightingSample
-from .waiting import MAX_WAITING, RateLimit, Shared, remember
 
 _SPACE = Space()
 UNKNOWN_FRAME = 'unknown_frame'
@@ -80,7 +78,7 @@ class Sightings(BeaconIntake[PendingSighting]):
         pending = PendingSighting(
             stamp_ns, ((robot, stamp_ns),), (landmark,), sample.frame_id,
             self._space.vector(_SPACE.act(sensor, tuple(position))),
-            self._bounds.variance('sightings', self._variance(sample, sensor, distance)))
+            believed_m2(o, self._variance(sample, sensor, distance)))
         key = (robot, landmark.beacon, stamp_ns, pending.position)
         if key in self._known:
             return 'duplicate'

@@ -15,8 +15,7 @@ from ..array_types import Array, Index, Mask
 from ..config import SparserConfig
 from ..graph.thinning import surplus
 from .clocks import MAX_STAMP_NS, nanoseconds
-from .motion import Geometry, Pose
-from .noise import Bounds, Covariance, Noise, configured, fault
+from .motion import Covariance, Geometry, Pose, believed, configured, fault
 from .record import OdometryRecord, PoseColumn, RecordedOdometry
 
 LONGEST_GAP_NS = nanoseconds(2.0)
@@ -72,13 +71,11 @@ class Track:
     """Poses of one robot in its odometry frame, in time order."""
 
     def __init__(
-        self, robot: int, config: SparserConfig, space: Geometry, noise: Noise, bounds: Bounds
+        self, robot: int, config: SparserConfig, space: Geometry,
     ) -> None:
         options = config.odometry
         self._robot = robot
         self._space = space
-        self._noise = noise
-        self._bounds = bounds
         self._options = options
         self._mode = config.odometry_noise
         self._exact = config.ranges.attach == 'exact'
@@ -115,7 +112,7 @@ class Track:
     def _begin_edge(self, covariance: Covariance) -> None:
         """Begin to accumulate at a new keyframe."""
         self._motion = self._space.identity
-        self._total: Covariance = self._noise.zero
+        self._total: Covariance = self._space.certain
         self._path = self._turn = 0.0
         self._covariance = covariance
         self._gap_variances = (0.0, 0.0)
@@ -151,13 +148,13 @@ class Track:
         self._append(stamp_ns, pose)
         if self._mode in ('pose_increment', 'twist'):
             warning, noise = self._step_noise(reading, distance, angle, seconds)
-            self._total = self._noise.append(self._total, self._motion, step, noise)
+            self._total = self._space.appended(self._total, self._motion, step, noise)
         motion = self._motion = space.between(self.keyframe_poses[-1], pose)
         if self._is_keyframe(motion, stamp_ns - self.keyframe_stamps[-1]):
             variances, doubt = self._variances(stamp_ns, pose, usable)
             self.edges.append(OdometryEdge(
                 len(self.keyframe_stamps), motion,
-                *self._bounds.variances('odometry', *variances)))
+                *believed(self._options, *variances)))
             self._keyframe(stamp_ns, pose, usable)
             warning = warning or doubt
         return warning
@@ -179,9 +176,10 @@ class Track:
         source = reading.pose_covariance if increment else reading.twist_covariance
         warning, usable = self._usable(source)
         if usable is None:
-            return warning, self._noise.isotropic(
+            return warning, self._space.isotropic(
                 *configured(distance, angle, seconds, self._options))
-        return warning, usable if increment else self._noise.of(np.asarray(source) * seconds**2)
+        return warning, usable if increment else self._space.covariance(
+            np.asarray(source) * seconds**2)
 
     def _broken(self, first_ns: int, second_ns: int) -> bool:
         """True if a segment begins after the first instant and up to the second."""
@@ -190,7 +188,9 @@ class Track:
 
     def _usable(self, covariance: Array) -> tuple[str, Any]:
         reason = fault(covariance, self._space.dimension)
-        return (f'covariance_{reason}', None) if reason else ('', self._noise.of(covariance))
+        if reason:
+            return f'covariance_{reason}', None
+        return '', self._space.covariance(covariance)
 
     def _variances(self, stamp_ns: int, pose: Pose, covariance: Any) -> tuple[Any, str]:
         """Variances of the edge into a keyframe at this pose, and a warning."""
@@ -199,10 +199,10 @@ class Track:
         if self._mode == 'configured':
             return fallback, ''
         if self._mode != 'pose_accumulated':
-            return self._widened(self._noise.variances(self._total)), ''
+            return self._widened(self._space.variances(self._total)), ''
         if covariance is None or self._covariance is None:
             return fallback, ''
-        grown = self._noise.variances(self._noise.difference(
+        grown = self._space.variances(self._space.difference(
             self.keyframe_poses[-1], pose, self._covariance, covariance))
         if min(grown) <= 0:
             return fallback, 'covariance_not_growing'

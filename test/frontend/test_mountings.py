@@ -139,8 +139,8 @@ def test_frames_are_joined_and_cut_by_every_transform():
         if asked.add(sample, frontend.counters.frames):
             known[child] = sample
         fresh = StaticFrames()
-        fresh.restore([[one.parent, one.child, *one.position_xyz, *one.quat_xyzw]
-                       for one in known.values()])
+        fresh.restore({one.child: (one.parent, (*one.position_xyz, *one.quat_xyzw))
+                       for one in known.values()})
         for pair in ((str(a), str(b)) for a in range(9) for b in range(9)):
             assert (asked.between(*pair) is None) == (fresh.between(*pair) is None)
             if asked.between(*pair) is not None:

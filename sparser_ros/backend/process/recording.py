@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from ...config import SparserError, build
 from ...config.option import flat
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs, Route
+from ...frontend.motion import Pose
 from ...graph import Increment
 from ...graph.finding import Finding
 from ..session.graph_store import merged, possible, thinned
@@ -191,7 +192,7 @@ class Recording:
             self._write_messages(journal.NO_TAKE)
         before, number = self.session.next_number, self.session.number
         self.session = Session(
-            {**begin_values(config, positions, rulings, self.frontend.frames.values()),
+            {**begin_values(config, positions, rulings, self.frontend.frames.all),
              LOADED: config.radios != self._config.radios},
             self._writer.files.new_session(number), before, notes=self.session.notes)
         self._open()
@@ -267,12 +268,12 @@ def _graph_record(number: int, before: int, increments: list[Increment], first: 
 
 def begin_values(
     config: SparserConfig, positions: dict[str, list[float]] | None = None,
-    rulings: Rulings = NO_RULINGS, frames: Sequence[Sequence[object]] = (),
+    rulings: Rulings = NO_RULINGS, frames: Mapping[str, tuple[str, Pose]] | None = None,
 ) -> dict[str, Any]:
     """How a session begins: a configuration, and perhaps beacons, rulings and constant transforms
     from before."""
     return {'config': asdict(config), 'positions': positions or {}, 'rulings': rulings.values(),
-            'frames': list(frames)}
+            'frames': frames or {}}
 
 
 # -- reading

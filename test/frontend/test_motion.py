@@ -6,7 +6,6 @@ from frontend_world import Robot, config, graph_of
 
 from sparser_ros.frontend import Frontend
 from sparser_ros.frontend.motion import geometry
-from sparser_ros.frontend.noise import noise_model
 from sparser_ros.linalg.rotations import matrix_to_rotvec, rotvec_to_matrix
 
 DIMENSIONS = [2, 3]
@@ -58,7 +57,7 @@ def test_motions_agree_with_matrices(dimension):
 @pytest.mark.parametrize('dimension', DIMENSIONS)
 def test_composed_covariance_is_the_first_order_propagation(dimension):
     """Against numerical derivatives of the composed motion."""
-    rng, space, noise = np.random.default_rng(2), geometry(dimension), noise_model(dimension)
+    rng, space = np.random.default_rng(2), geometry(dimension)
 
     def disturbed(pose, error):
         turn = (0.0, 0.0, error[-1]) if dimension == 2 else tuple(error[3:])
@@ -95,7 +94,7 @@ def test_composed_covariance_is_the_first_order_propagation(dimension):
         both[:size, :size] = first[np.ix_(rows, rows)]
         both[size:, size:] = second[np.ix_(rows, rows)]
         expected = jacobian @ both @ jacobian.T
-        found = noise.append(noise.of(first), a, b, noise.of(second))
+        found = space.appended(space.covariance(first), a, b, space.covariance(second))
         if dimension == 2:
             xx, xy, yy, xt, yt, tt = found
             found = np.array([[xx, xy, xt], [xy, yy, yt], [xt, yt, tt]])
@@ -104,7 +103,7 @@ def test_composed_covariance_is_the_first_order_propagation(dimension):
 
 @pytest.mark.parametrize('dimension', DIMENSIONS)
 def test_the_difference_of_accumulated_covariances_is_the_increment(dimension):
-    rng, space, noise = np.random.default_rng(3), geometry(dimension), noise_model(dimension)
+    rng, space = np.random.default_rng(3), geometry(dimension)
     start, step = random_pose(rng, dimension), random_pose(rng, dimension)
     end = space.compose(start, step)
     before, increment = random_covariance(rng, dimension), random_covariance(rng, dimension)
@@ -120,8 +119,8 @@ def test_the_difference_of_accumulated_covariances_is_the_increment(dimension):
     frame = np.zeros((6, 6))
     frame[:3, :3], frame[3:, 3:] = turn, turn_end
     after = carry @ before @ carry.T + frame @ increment @ frame.T
-    found = noise.difference(start, end, noise.of(before), noise.of(after))
-    assert np.asarray(found) == pytest.approx(np.asarray(noise.of(increment)), abs=1e-12)
+    found = space.difference(start, end, space.covariance(before), space.covariance(after))
+    assert np.asarray(found) == pytest.approx(np.asarray(space.covariance(increment)), abs=1e-12)
 
 
 @pytest.mark.parametrize('dimension', DIMENSIONS)
