@@ -3,7 +3,6 @@
 import ast
 import re
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -14,16 +13,12 @@ PACKAGE = ROOT / 'sparser_ros'
 
 # From top to bottom; a folder imports from itself and from those after it.
 LAYERS = [
-    'demo', 'node', 'cli', 'backend', 'frontend', 'io', 'plot', 'solver', 'graph',
-    'linalg', 'config',
+    'demo', 'node', 'cli', 'backend/replay', 'backend/process', 'backend/session',
+    'backend/calibrate', 'backend/integrity', 'backend/observability', 'frontend', 'io', 'plot',
+    'solver', 'graph', 'linalg', 'config',
 ]
 # `sparser play` publishes through ROS, and loads it only when it runs.
 REACHES_UP = {('cli/bag_commands.py', 'demo')}
-
-# The same inside the rooms that have sub-packages: each imports from those after it.
-SUBPACKAGES = {
-    'backend': ['replay', 'process', 'session', 'calibrate', 'integrity', 'observability'],
-}
 
 ROS = re.compile(
     r'(rclpy|rclcpp|rosidl\w*|builtin_interfaces|\w+_interfaces|\w+_msgs|std_srvs|tf2_\w+|launch\w*'
@@ -31,8 +26,6 @@ ROS = re.compile(
 )
 
 MODULES = sorted(PACKAGE.rglob('*.py'))
-LAYERED = [path for path in MODULES if path.parent != PACKAGE]
-
 
 def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
@@ -67,22 +60,31 @@ def imports(path: Path) -> list[tuple[str, bool]]:
     return found
 
 
+def module_of(path: Path) -> str:
+    return '.'.join(path.relative_to(ROOT).with_suffix('').parts).removesuffix('.__init__')
+
+
+def layer_of(module: str) -> str | None:
+    """The layer of a module of the package; None of those above all layers, and of others."""
+    package, *parts = module.split('.')
+    names = {'/'.join(parts[:2]), *parts[:1]} if package == 'sparser_ros' else set()
+    return next((name for name in LAYERS if name in names), None)
+
+
 def test_every_folder_has_a_layer():
-    folders = {path.relative_to(PACKAGE).parts[0] for path in LAYERED}
-    assert folders == set(LAYERS)
+    layers = {layer_of(module_of(path)) for path in MODULES
+              if path.parent != PACKAGE and path.read_text()}
+    assert layers == set(LAYERS)
 
 
-@pytest.mark.parametrize('path', LAYERED, ids=name_of)
+@pytest.mark.parametrize('path', MODULES, ids=name_of)
 def test_imports_point_downwards(path: Path):
-    layer = path.relative_to(PACKAGE).parts[0]
+    own = layer_of(module_of(path))
     for module, eager in imports(path):
-        parts = module.split('.')
-        if parts[0] != 'sparser_ros' or len(parts) < 2 or parts[1] not in LAYERS:
-            continue
-        allowed = LAYERS.index(parts[1]) >= LAYERS.index(layer) or (
-            (name_of(path), parts[1]) in REACHES_UP and not eager
-        )
-        assert allowed, f'{name_of(path)} imports {module}, which lies above {layer}/'
+        layer = layer_of(module)
+        if own and layer and LAYERS.index(layer) < LAYERS.index(own):
+            assert (name_of(path), layer) in REACHES_UP and not eager, (
+                f'{name_of(path)} imports {module}, which lies above {own}/')
 
 
 @pytest.mark.parametrize(
@@ -102,34 +104,6 @@ def test_one_module_speaks_to_cholmod():
         names = {node.id for node in ast.walk(tree_of(path))
                  if isinstance(node, ast.Name)}
         assert name_of(path) == home or 'cholmod' not in names, name_of(path)
-
-
-def test_everything_but_the_node_imports_without_ros():
-    script = r'''
-import importlib, pathlib, re, sys
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if re.match(sys.argv[1], name):
-            raise ModuleNotFoundError(f'{name} is blocked')
-
-sys.meta_path.insert(0, Blocked())
-for path in sorted(pathlib.Path('sparser_ros').rglob('*.py')):
-    module = '.'.join(path.with_suffix('').parts).removesuffix('.__init__')
-    if not re.match(r'sparser_ros\.(node|demo)|.*__main__', module):
-        importlib.import_module(module)
-        print(module)
-'''
-    done = subprocess.run(
-        [sys.executable, '-c', script, ROS.pattern],
-        cwd=ROOT, capture_output=True, text=True, timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert 'sparser_ros.config' in done.stdout.split()
-
-
-def module_of(path: Path) -> str:
-    return '.'.join(path.relative_to(ROOT).with_suffix('').parts).removesuffix('.__init__')
 
 
 def import_graph() -> dict[str, set[str]]:
@@ -161,35 +135,6 @@ def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
 
 def test_no_module_imports_in_a_circle():
     assert circles(import_graph()) == set()
-
-
-def subpackage_of(module: str) -> tuple[str, str] | None:
-    """(room, sub-package) of a module of one, by its name below sparser_ros."""
-    parts = module.split('.')[1:]
-    if len(parts) < 2 or not (PACKAGE / parts[0] / parts[1]).is_dir():
-        return None
-    return parts[0], parts[1]
-
-
-@pytest.mark.parametrize('room', SUBPACKAGES)
-def test_every_subpackage_has_a_place(room: str):
-    folders = {path.parent.name for path in (PACKAGE / room).glob('*/__init__.py')}
-    assert folders == set(SUBPACKAGES[room])
-
-
-def test_subpackages_import_those_after_them():
-    against = set()
-    for path in MODULES:
-        own = subpackage_of(module_of(path))
-        if own is None or own[0] not in SUBPACKAGES:
-            continue
-        room, name = own
-        order = SUBPACKAGES[room]
-        for module, _ in imports(path):
-            other = subpackage_of(module) if module.startswith('sparser_ros.') else None
-            if other and other[0] == room and order.index(other[1]) < order.index(name):
-                against.add((name_of(path), other[1]))
-    assert against == set()
 
 
 TESTS = sorted((ROOT / 'test').rglob('test_*.py'))
