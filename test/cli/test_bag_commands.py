@@ -55,17 +55,6 @@ def test_simulate(tmp_path, capsys):
     SparserConfig.from_yaml(tmp_path / 's.yaml')
 
 
-@pytest.mark.parametrize(('arguments', 'message'), [
-    (['--outliers', '2'], '--outliers: 2.0 is above'),
-    (['--odometry-rate', '0'], '--odometry-rate: 0.0 is below'),
-    (['--dimension', '4'], 'invalid choice: 4'),
-])
-def test_simulate_out_of_bounds(tmp_path, capsys, arguments, message):
-    assert main(['simulate', '-o', str(tmp_path / 'bag'), *arguments]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / 'bag').exists()
-
-
 def test_replay_names_the_beacons_without_a_place(tmp_path, capsys):
     """Twelve seconds of driving place no beacon; costs are for -v, rejected shares for all."""
     bag, config = str(tmp_path / 'bag'), str(tmp_path / 'bag.yaml')

@@ -57,6 +57,7 @@ WRONG = {
     'solve g.pyfg --output s.pyfg --report s.pyfg': '--report',
     'solve g.pyfg --report dangling.json': '--report: dangling.json cannot be written: there is',
     'solve g\x1b.pyfg': "GRAPH: 'g\\x1b.pyfg' has characters that cannot be printed: rename it",
+    'simulate -o new --odometry-rate 0': '--odometry-rate: 0.0 is below',
     'simulate -o new --known-beacons 9': '--known-beacons: 9 of 6 beacons cannot be known',
     'solve g.pyfg --plot -': 'only a report can go to standard output',
     'solve bag': 'GRAPH: bag is a bag: `sparser replay` solves it; expected a graph file',
