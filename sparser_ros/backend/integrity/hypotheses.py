@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,9 +29,9 @@ _LEAST_HEIGHT_M, _MOST_HEIGHT_M = 0.7, 6.0
 """
 ALTIMETER = 'altimeter_drift'
 """Kind of a barometer that wanders more than it claims."""
-_DRIFT_PARTS, _DRIFT_FLOOR_M, _LONGEST_DRIFT_S = (1, 2, 4), 0.2, 300.0
-"""It does so within the newest stretch, or a half or a quarter of it, for good. The errors of a
-sound one stay within that floor."""
+_DRIFT_PARTS, _DRIFT_FLOOR_M, _LONGEST_DRIFT_S = 8, 0.2, 300.0
+"""It begins to do so in one of these parts of the newest stretch, and ends in one, for good. The
+errors of a sound one stay within that floor."""
 ANTENNA = 'antenna_misplaced'
 """Kind of an antenna that stands elsewhere than configured."""
 
@@ -48,7 +49,7 @@ class Hypothesis:
     finding: Callable[[Array], Finding]
     """Puts the estimated parameters into words."""
     tests: int = 1
-    """Among so many rows this one was picked for its residual."""
+    """Among so many rows or times this one was picked for its residual."""
     least: float = -np.inf
     """Of one parameter: smaller ones make no sense, nor do those beyond `most`."""
     most: float = np.inf
@@ -238,7 +239,8 @@ def altimeter_drifts(
     """The heights of one robot drift at a constant rate within an interval, by theta for good.
 
     Robots in space follow their altimeters: odometry bends by as much, a little in each step. The
-    longer a barometer runs, the likelier it has drifted: each interval is a fault of its own.
+    longer a barometer runs, the likelier it has drifted: it begins to in each part of the time with
+    the probability of a fault, and every later end of a part is as likely to be the end.
     """
     graph, table = model.graph, model.graph.heights
     if not len(table):
@@ -252,14 +254,14 @@ def altimeter_drifts(
             continue
         ago = (stamp_ns[own].max() - stamp_ns[own]) * 1e-9
         span = min(float(ago.max()), _LONGEST_DRIFT_S)
-        for parts in _DRIFT_PARTS:
-            length = max(span / parts, 1e-3)
-            for part in range(parts):
-                ramp = np.clip(1 - (ago - part * length) / length, 0.0, 1.0)
-                found.append(Hypothesis(
-                    ALTIMETER, name, model.columns('heights', own, (root[own] * ramp)[:, None]),
-                    _DRIFT_FLOOR_M, partial(_drifts, name, length, part * length),
-                    seconds=0.0 if part else length))
+        edges = np.linspace(0.0, max(span, 1e-3), _DRIFT_PARTS + 1)
+        for end, begin in combinations(range(_DRIFT_PARTS + 1), 2):
+            length = float(edges[begin] - edges[end])
+            ramp = np.clip((edges[begin] - ago) / length, 0.0, 1.0)
+            found.append(Hypothesis(
+                ALTIMETER, name, model.columns('heights', own, (root[own] * ramp)[:, None]),
+                _DRIFT_FLOOR_M, partial(_drifts, name, length, float(edges[end])), begin,
+                seconds=0.0 if end else length))
     return found
 
 

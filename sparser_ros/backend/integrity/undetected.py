@@ -19,6 +19,10 @@ much likelier the data are with that fault than with none (Bayes factor, unknown
 
     log B_i = (s_i^T W_i s_i + log det(L_i W_i)) / 2.
 
+Two may err. A fault that is likely, moves nobody and has nothing to do with another one must not
+make that one unlikely: beside the likeliest fault each other one has the evidence that it has with
+the size of that one free within its prior.
+
 A robot drives on after the audit, and a fault takes it further off: by the heading that the fault
 has turned, by the odometry that goes on turning, by the odometry that goes on being too long; as
 far as the measurements since do not hold it back (session/hidden_risk.py). An altimeter goes on
@@ -84,6 +88,9 @@ class HiddenFaults:
     """(r,): of the newest pose of each robot."""
     evidence: Array
     """(h,): log of how much likelier the data are with that fault than without any error."""
+    beside: Array
+    """(h,): the same beside the likeliest fault; of those that levels count, beside the likeliest
+    of these."""
     causes: tuple[str, ...]
     """(h,): the hypotheses in words."""
     keyframes: Index
@@ -107,15 +114,23 @@ class HiddenFaults:
         return np.append(0.0, np.log(prior) + self.evidence)
 
     def likely(self, prior: float) -> Array:
-        """(h,): probability of each fault, where at most one source errs.
+        """(h,): probability of each fault, where no more than the likeliest and another one err.
 
         Of those that levels do not count the others know nothing: an antenna, which explains a bit
         of everything, must not reassure about an odometry. The sum may be above one.
         """
-        odds, others = self.log_odds(prior), self.in_levels
-        found = softmax(odds)[1:]
-        found[others] = softmax(odds[np.append(True, others)])[1:]
-        return np.asarray(found)
+        found = np.zeros(len(self.causes))
+        for own in (np.arange(len(found)), np.flatnonzero(self.in_levels)):
+            if not len(own):
+                continue
+            odds = self.log_odds(prior)[1 + own]
+            first = int(np.argmax(odds))
+            pairs = odds[first] + np.log(prior) + self.beside[own]
+            pairs[first] = -np.inf
+            alone, both = np.split(softmax(np.concatenate([[0.0], odds, pairs]))[1:], 2)
+            found[own] = alone + both
+            found[own[first]] += np.sum(both)
+        return found
 
     @property
     def in_levels(self) -> Mask:
@@ -191,7 +206,11 @@ def hidden_faults(
         count, config.fault_size)
     r, q = later.shape[:2]
     # One of several times was picked for its residuals; each of them is as likely beforehand.
-    evidence -= np.log([one.tests for one in kept])
+    times = np.log([one.tests for one in kept])
+    evidence -= times
+    beside = _beside(
+        A / variance_factor, s / variance_factor, owner, count, config.fault_size, evidence,
+        told) - times
     return HiddenFaults(
         tuple(newest), tuple(graph.landmarks.names),
         np.concatenate([
@@ -199,8 +218,8 @@ def hidden_faults(
         common.reshape(b, d, k), added.reshape(b, d, k), owner.astype(np.int64),
         shift.reshape(b, d, len(kept) + 1), lone[:b * d].reshape(b, d, k),
         lone_shift[:b * d].reshape(b, d, len(kept)), lone[b * d:].reshape(r, q, k),
-        lone_shift[b * d:].reshape(r, q, len(kept)), graph.poses.stamp_ns[rows], evidence,
-        tuple(f'{one.kind} of {one.subject}' for one in kept),
+        lone_shift[b * d:].reshape(r, q, len(kept)), graph.poses.stamp_ns[rows],
+        evidence, beside, tuple(f'{one.kind} of {one.subject}' for one in kept),
         spread, _moved(graph, estimate, solved, rows, spread, gauge))
 
 
@@ -341,6 +360,27 @@ def _lone(
         shift[:, one] = M[:, block] @ vectors @ (variance * pull)
         evidence[one] = np.sum(variance * pull**2 + np.log(prior * variance)) / 2
     return lone, shift, evidence
+
+
+def _beside(
+    A: Array, s: Array, owner: Index, count: Index, size: float, evidence: Array, told: Mask
+) -> Array:
+    """(h,): evidence of each fault where the likeliest one is there as well, of any size.
+
+    Of those that are `told` the likeliest of these.
+    """
+    found = evidence.copy()
+    for own in (np.arange(len(found)), np.flatnonzero(told)):
+        if not len(own):
+            continue
+        first = owner == own[np.argmax(evidence[own])]
+        prior = (np.sum(first) + 2.0) / size**2
+        pull = A[:, first] @ np.linalg.inv(
+            A[np.ix_(first, first)] + prior * np.eye(np.sum(first)))
+        found[own] = _lone(
+            np.zeros((0, len(s))), A - pull @ A[first], s - pull @ s[first], owner, count, size,
+        )[2][own]
+    return found
 
 
 def _moved(

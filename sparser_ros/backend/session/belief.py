@@ -9,7 +9,8 @@ probability P (`integrity.fault_probability`). With the evidence B_i of the newe
     risk = sum over i of p_i Pr(|N(d_i, sigma_i^2)| > limit),   p_i = P B_i / (1 + sum P B_j),
 
 d_i being the shift to the estimate that allows for fault i, sigma_i^2 its covariance. An antenna
-that stands elsewhere counts in its own p_i only. Noise alone is the case of no fault.
+that stands elsewhere counts in its own p_i only. Noise alone is the case of no fault. Besides the
+likeliest fault another one may be there as well.
 
 Protection levels state the same for the integrity risk p of `integrity.risk`. Half of it is that of
 noise and of errors that sound sources have, the other half is divided among the faults:
@@ -58,8 +59,9 @@ if TYPE_CHECKING:
     from ...config.backend_config import BackendConfig, IntegrityConfig
     from ...config.sparser import SparserConfig
 
-CAUTION = 0.2
-"""Share of the accepted risk from which an operator hears of it."""
+CAUTION = 0.05
+"""Share of the accepted risk from which an operator hears of it: by default from 0.25 % on, so that
+of 400 seconds of which nothing is told less than one is wrong."""
 
 
 def audited_rows(hidden: HiddenFaults, graph: Graph) -> Index:
@@ -200,7 +202,7 @@ def _beside(
     return replace(scene, robots=robots), tuple(
         Finding('position_risk', robot, (
             f'the position of {robot} is off by more than {config.observability.alert_limit_m:g} m '
-            f'with a probability of {100 * risk.probability:.0f} %: {risk.reason}'),
+            f'with a probability of {100 * risk.probability:.1g} %: {risk.reason}'),
             risk.probability)
         for robot, risk in risks.items() if risk.probability > CAUTION * limit)
 

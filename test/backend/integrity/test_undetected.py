@@ -22,6 +22,7 @@ from sparser_ros.backend.integrity.hypotheses import ANTENNA, common_hypotheses
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of
 from sparser_ros.backend.integrity.undetected import (
+    _beside,
     _lone,
     _moved,
     _separations,
@@ -142,6 +143,48 @@ def test_a_lone_fault_is_that_of_a_solve_with_it_and_evidence_that_of_dense_gaus
         there = free + variance * G[:, own] @ G[:, own].T
         assert evidence[fault] == pytest.approx(
             multivariate_normal(np.zeros(len(J)), there).logpdf(r) - none, abs=1e-3)
+
+
+def test_beside_the_likeliest_fault_evidence_is_that_of_both():
+    random, parts = np.random.default_rng(8), np.array([1, 2, 1])
+    J, G, _ = drawn(random, parts)
+    r = random.normal(size=len(J)) + 1.5 * G[:, 1] + 0.3 * G[:, 3]
+    P = np.eye(len(J)) - J @ np.linalg.inv(J.T @ J) @ J.T
+    r, owner, told = P @ r, np.repeat(np.arange(3), parts), np.array([True, False, True])
+    model = G.T @ P @ G, G.T @ r, owner, parts, 10.0
+    evidence = _lone(np.zeros((0, 4)), *model)[2]
+    assert np.argmax(evidence) == 1
+    found = _beside(*model, evidence, told)
+    free = np.eye(len(J)) + 1e5 * J @ J.T
+    none = multivariate_normal(np.zeros(len(J)), free).logpdf(r)
+
+    def both(*faults):
+        sizes = (100.0 / (parts[k] + 2) * G[:, owner == k] @ G[:, owner == k].T for k in faults)
+        return multivariate_normal(np.zeros(len(J)), free + sum(sizes)).logpdf(r) - none
+
+    # Levels do not count fault 1: the likeliest of the others is beside these.
+    first, second = sorted((0, 2), key=lambda k: -evidence[k])
+    assert found[second] == pytest.approx(both(first, second) - evidence[first], abs=1e-3)
+    found = _beside(*model, evidence, np.zeros(3, dtype=bool))
+    for k in (0, 2):
+        assert found[k] == pytest.approx(both(1, k) - evidence[1], abs=1e-3)
+
+
+def test_a_likely_fault_makes_only_those_unlikely_that_explain_the_same():
+    place = world(3)
+    made = graph(place, 3)
+    estimate, weights = solved(made, place.truth)
+    tested, scores = scored(made, estimate, weights)
+    found = hidden_faults(made, estimate, scores, tested, 0, CONFIG)
+    sure, other = (found.causes.index(f'range_bias of {name}') for name in 'AB')
+    evidence = np.full(len(found.causes), -9.0)
+    evidence[sure], evidence[other] = 12.0, 2.0
+    found = dataclasses.replace(found, evidence=evidence, beside=evidence)
+    likely = found.likely(0.01)
+    assert likely[sure] > 0.99
+    assert likely[other] == pytest.approx(0.01 * np.exp(2) / (1 + 0.01 * np.exp(2)), rel=0.02)
+    same = np.where(np.arange(len(evidence)) == other, -1.0, evidence)
+    assert dataclasses.replace(found, beside=same).likely(0.01)[other] < 0.005
 
 
 def test_noise_beyond_the_claimed_one_makes_residuals_less_evidence():
