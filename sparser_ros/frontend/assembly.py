@@ -269,7 +269,7 @@ class RateLimit:
         if count >= self._per_pair:
             return f'between {pair[0]} and {pair[1]}'
         if len(self._passed) >= self._total and count >= max(1, self._total // pairs):
-            return 'of all radios together'
+            return 'of all together'
         self._passed.append((stamp_ns, pair))
         self._counts[pair] += 1
         return ''

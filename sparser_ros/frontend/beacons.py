@@ -3,13 +3,14 @@ are configured or heard often enough."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ..graph.finding import Finding
-from .assembly import Intake, Pending, RateLimit, Shared, StampOrder
+from .assembly import Intake, Pending, RateLimit, Shared, StampOrder, remember
 from .clocks import nanoseconds
 from .radios import Radio, same_number, similar
 
@@ -32,13 +33,16 @@ class BeaconIntake(Intake[B]):
     """Their way to keyframes; names that are not configured wait until enough speak for each."""
 
     noun, nouns = 'radio', 'radios'
+    limits = 'ranges.max_rate_hz or ranges.max_total_rate_hz'
+    """Parameters of the rates."""
 
-    def __init__(self, shared: Shared, delay_ns: int, limit: RateLimit, wanted: int) -> None:
+    def __init__(self, shared: Shared, delay_ns: int, limit: RateLimit, interval_s: float,
+                 wanted: int) -> None:
         super().__init__(shared)
         self._radios = shared.radios
         self._order: StampOrder[B] = StampOrder(
             nanoseconds(shared.config.stamps.reorder_window_s) + delay_ns)
-        self._limit = limit
+        self._limit, self._interval_ns = limit, nanoseconds(interval_s)
         self._wanted = wanted
         self._most = shared.config.ranges.max_new_beacons
         self._strangers: OrderedDict[str, list[B]] = OrderedDict()
@@ -50,8 +54,23 @@ class BeaconIntake(Intake[B]):
         """The measurements whose time has come, oldest first."""
         return self._order.released(self._clock.newest_ns, flush)
 
+    @abstractmethod
+    def _source(self, pending: B) -> tuple[Hashable, tuple[str, str]]:
+        """What is decimated together, and the names of both ends."""
+
     def _surplus(self, pending: B) -> str:
-        """Why a measurement is one too many, or ''."""
+        """Why a measurement is one too many, beyond the rates or too soon after another, or ''."""
+        source, ends = self._source(pending)
+        last = self._last_ns.get(source)
+        if last is not None and abs(pending.stamp_ns - last) < self._interval_ns:
+            return 'decimated'
+        who = self._limit.exceeded(pending.stamp_ns, ends)
+        if who:
+            self._events.add(pending.stamp_ns, Finding(
+                f'{self.kind[:-1]}_flood', who, f'{self.kind} {who} come faster than '
+                f'{self.limits}: dropped'))
+            return 'rate_limit'
+        remember(self._last_ns, source, pending.stamp_ns)
         return ''
 
     def _released(self, flush: bool) -> Iterator[B]:

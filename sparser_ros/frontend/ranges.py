@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ..graph import Ranges as RangeTable
@@ -53,7 +53,6 @@ class PairHistory:
 
     waiting: list[PendingRange] = field(default_factory=list)
     recent: deque[PendingRange] = field(default_factory=lambda: deque(maxlen=RECENT))
-    last_kept_ns: int | None = None
 
 
 class Ranges(BeaconIntake[PendingRange]):
@@ -66,9 +65,8 @@ class Ranges(BeaconIntake[PendingRange]):
         self._merge_ns = nanoseconds(options.merge_window_s)
         super().__init__(
             shared, self._merge_ns, RateLimit(options.max_rate_hz, options.max_total_rate_hz),
-            options.new_beacon_ranges)
+            options.min_interval_s, options.new_beacon_ranges)
         self._units = UnitCheck()
-        self._interval_ns = nanoseconds(options.min_interval_s)
         self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()
         self._temporal: TemporalFilter[PendingRange] | None = TemporalFilter(
             options.temporal_window_s) if options.temporal_window_s > 0 else None
@@ -242,21 +240,8 @@ class Ranges(BeaconIntake[PendingRange]):
             history.recent.append(pending)
             yield pending
 
-    def _surplus(self, pending: PendingRange) -> str:
-        """Too soon after another of the pair, or beyond the rates."""
-        history = self._pairs[pending.pair]
-        last = history.last_kept_ns
-        if self._interval_ns and last is not None \
-                and abs(pending.stamp_ns - last) < self._interval_ns:
-            return 'decimated'
-        history.last_kept_ns = pending.stamp_ns
-        pair = self._limit.exceeded(pending.stamp_ns, pending.pair)
-        if not pair:
-            return ''
-        self._events.add(pending.stamp_ns, Finding(
-            'range_flood', pair, f'ranges {pair} come faster than the limits of '
-            'ranges.max_rate_hz and ranges.max_total_rate_hz: dropped'))
-        return 'rate_limit'
+    def _source(self, pending: PendingRange) -> tuple[Hashable, tuple[str, str]]:
+        return pending.pair, pending.pair
 
     def row(self, pending: PendingRange, assembly: Assembly) -> str:
         """|t_j - t_i| with the antenna of each robot as it was at the instant."""

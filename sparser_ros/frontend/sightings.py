@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,6 @@ from ..graph import Sightings as SightingTable
 from ..graph.finding import Finding
 from .assembly import MAX_WAITING, Assembly, RateLimit, Shared, remember
 from .beacons import BeaconIntake, PendingBeacon
-from .clocks import nanoseconds
 from .frames import mounted
 from .motion import Pose, Space, Vector, believed_m2, fault, place_fault, rotation_rows
 from .samples import SightingSample
@@ -36,17 +36,17 @@ class Sightings(BeaconIntake[PendingSighting]):
 
     kind = 'sightings'
     noun, nouns = 'landmark', 'landmarks'
+    limits = 'sightings.max_total_rate_hz'
 
     def __init__(self, shared: Shared) -> None:
         options = self._options = shared.config.sightings
         super().__init__(
             shared, 0, RateLimit(options.max_total_rate_hz, options.max_total_rate_hz),
-            options.new_landmark_sightings)
+            options.min_interval_s, options.new_landmark_sightings)
         self._frames, self._revision = shared.frames, shared.frames.revision
         self._unplaced: deque[tuple[SightingSample, int]] = deque()
         """Sightings in frames that nothing is known of yet, with their stamps."""
         self._sensors = mounted(options.sensor_poses)
-        self._interval_ns = nanoseconds(options.min_interval_s)
         self._known: OrderedDict[tuple[object, ...], None] = OrderedDict()
 
     def add(self, sample: SightingSample, stamp_ns: int) -> bool:
@@ -133,22 +133,10 @@ class Sightings(BeaconIntake[PendingSighting]):
                 'sightings.sensor_poses nor /tf_static says where that is: dropped'))
         return list(super()._sorted(flush))
 
-    def _surplus(self, pending: PendingSighting) -> str:
-        """Too soon after another of the same, or beyond the rate of all."""
+    def _source(self, pending: PendingSighting) -> tuple[Hashable, tuple[str, str]]:
         robot, landmark = pending.instants[0], pending.ends[0].beacon
         assert robot is not None
-        source = (robot[0], pending.frame, landmark)
-        last = self._last_ns.get(source)
-        if last is not None and pending.stamp_ns - last < self._interval_ns:
-            return 'decimated'
-        name = self._config.robots[robot[0]]
-        if self._limit.exceeded(pending.stamp_ns, (name, landmark)):
-            self._events.add(pending.stamp_ns, Finding(
-                'sighting_flood', name, 'sightings come faster than '
-                'sightings.max_total_rate_hz: dropped'))
-            return 'rate_limit'
-        remember(self._last_ns, source, pending.stamp_ns)
-        return ''
+        return (robot[0], pending.frame, landmark), (self._config.robots[robot[0]], landmark)
 
     def row(self, pending: PendingSighting, assembly: Assembly) -> str:
         """T_kf_instant p: exact in geometry, without the noise of the odometry in between."""

@@ -20,7 +20,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
@@ -46,26 +45,19 @@ _TRIED = 2
 """Failed starts in a row, after which a process imports everything by itself."""
 
 
-@dataclass(frozen=True)
-class Owner:
-    """Keeps the state that outlives processes; called in the link's I/O thread."""
-
-    lock: threading.RLock
-    config: Callable[[], SparserConfig]
-    """In force now."""
-    may_start: Callable[[], bool]
-    """Whether the process may start now; asked again until it may."""
-    everything: Callable[[], list[bytes]]
-    """All that a new process needs, in order; called with the lock held."""
-    understand: Callable[[Packet], None]
-    """Takes a message from the process, other than signs of life."""
-
-
 class Link:
     """The node's end of one process."""
 
-    def __init__(self, loop: type[TrackerLoop] | type[AuditorLoop], owner: Owner) -> None:
-        self._loop, self._owner = loop, owner
+    def __init__(
+        self, loop: type[TrackerLoop] | type[AuditorLoop], lock: threading.RLock,
+        config: Callable[[], SparserConfig], may_start: Callable[[], bool],
+        everything: Callable[[], list[bytes]], understand: Callable[[Packet], None],
+    ) -> None:
+        """All are called in the I/O thread: the configuration in force now; whether the process may
+        start (asked again until it may); all that a new process needs, in order, with the lock
+        held; what takes a message that is no sign of life."""
+        self._loop, self._lock, self._config = loop, lock, config
+        self._may_start, self._everything, self._take = may_start, everything, understand
         self._outbox: deque[bytes] = deque()
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
@@ -74,7 +66,7 @@ class Link:
         self._forking = False
         """Whether the I/O thread waits for the fork server."""
         self.ready = False
-        """Whether the process has said so; guarded by the owner's lock."""
+        """Whether the process has said so; guarded by the lock."""
         self.text = loop.STARTING
         self._closing = threading.Event()
         self._wake_out, self._wake_in = os.pipe()
@@ -102,7 +94,7 @@ class Link:
 
     def send(self, *messages: bytes) -> None:
         """Queue messages; dropped while the process starts, since it then gets everything."""
-        with self._owner.lock:
+        with self._lock:
             if self.ready:
                 self._outbox.extend(messages)
         with contextlib.suppress(OSError):
@@ -110,7 +102,7 @@ class Link:
 
     def replace_all(self, *messages: bytes) -> None:
         """Drop what is queued and queue these instead."""
-        with self._owner.lock:
+        with self._lock:
             self._outbox.clear()
         self.send(*messages)
 
@@ -134,7 +126,7 @@ class Link:
 
     def _serve(self) -> None:
         while not self._closing.is_set():
-            if not self._owner.may_start():
+            if not self._may_start():
                 self._closing.wait(_START_LOOK_S)
                 continue
             try:
@@ -151,7 +143,7 @@ class Link:
     def _start(self) -> None:
         """Start a process and wait until it has said that it is ready."""
         ours, theirs = multiprocessing.Pipe(duplex=True)
-        config = self._owner.config()
+        config = self._config()
         self._restarts += 1
         self._heard = time.monotonic()
         self._pipe = ours
@@ -182,7 +174,7 @@ class Link:
     def _exchange(self) -> None:
         while not self._closing.is_set():
             while True:
-                with self._owner.lock:
+                with self._lock:
                     message = self._outbox.popleft() if self._outbox else None
                 if message is None or self._pipe is None:
                     break
@@ -206,12 +198,12 @@ class Link:
     def _understand(self, packet: Packet) -> None:
         self._heard = time.monotonic()
         if packet.kind == wire.READY:
-            with self._owner.lock:
+            with self._lock:
                 self._outbox.clear()
-                self._outbox.extend(self._owner.everything())
+                self._outbox.extend(self._everything())
                 self.ready = True
         elif packet.kind != wire.BEAT:
-            self._owner.understand(packet)
+            self._take(packet)
 
     def _lost(self, error: BaseException) -> None:
         """The process died: say so and pause a little before the next start."""
@@ -223,7 +215,7 @@ class Link:
         self._closing.wait(min(delay, MOST_DELAY_S))
 
     def _drop(self) -> None:
-        with self._owner.lock:
+        with self._lock:
             self.ready = False
             process, pipe, self._pipe = self._process, self._pipe, None
         if pipe is not None:
@@ -240,7 +232,7 @@ class Link:
 
     def _watch(self) -> None:
         while not self._closing.wait(0.2):
-            dog = self._owner.config().backend.watchdog
+            dog = self._config().backend.watchdog
             limit = dog.hang_timeout_s if self.ready else dog.start_timeout_s
             if time.monotonic() - self._heard <= limit:
                 continue

@@ -90,6 +90,8 @@ class Recording:
 
     def _start(self, files: Files, deserialise: Deserialise) -> None:
         options = self._config.node.journal
+        for rooms in (STATE_ROOMS, MAP_ROOMS):
+            wire.fingerprint(*rooms)  # read now: a callback has no time for it
         try:
             files.open()
             if options.resume:

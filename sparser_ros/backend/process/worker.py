@@ -22,7 +22,7 @@ from ..session.graph_store import ThinningStep, kept_of, merged, runs, verdict_o
 from ..session.solution import Solution, Verdict, withdrawn
 from ..session.treatment import Rulings
 from . import wire
-from .link import CLOSE_TIMEOUT_S, Link, Owner
+from .link import CLOSE_TIMEOUT_S, Link
 from .solver_process import AuditorLoop, TrackerLoop
 from .wire import Answer, Packet
 
@@ -118,13 +118,13 @@ class SolverWorker:
         self._failed = ''
         self._last_activity = time.monotonic()
         self._closed = False
-        self._tracker = Link(TrackerLoop, Owner(
-            self.lock, lambda: self._config, lambda: True, self._all_for_tracker,
-            self._from_tracker))
+        self._tracker = Link(
+            TrackerLoop, self.lock, lambda: self._config, lambda: True, self._all_for_tracker,
+            self._from_tracker)
         # The auditor starts after the tracker: both at once would compile the same kernels.
-        self._auditor = Link(AuditorLoop, Owner(
-            self.lock, lambda: self._config, lambda: self._tracker.ready, self._all_for_auditor,
-            self._from_auditor))
+        self._auditor = Link(
+            AuditorLoop, self.lock, lambda: self._config, lambda: self._tracker.ready,
+            self._all_for_auditor, self._from_auditor)
         self._links = (self._tracker, self._auditor)
         for link in self._links:
             link.start()
