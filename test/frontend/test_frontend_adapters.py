@@ -157,7 +157,7 @@ def link_node(number, distance, role=1):
     return M(role=role, id=number, dis=distance, fp_rssi=-82.5, rx_rssi=-79.0)
 
 
-def test_linktrack_node_frames():
+def test_linktrack_frames():
     found = inputs(topic='/{robot}/nlink', adapter='linktrack')
     frame = M(role=2, id=5, local_time=10, system_time=1000,
               nodes=[link_node(0, 3.5), link_node(5, 1.25, role=2)])
@@ -171,15 +171,12 @@ def test_linktrack_node_frames():
     assert decoded(found, '/A/nlink', frame)[0].stamp_ns == 3_000_000_000
     empty = M(role=2, id=5, local_time=0, system_time=0, nodes=[link_node(0, 0.0)])
     assert decoded(found, '/A/nlink', empty) == [Refused('ranges', 'no_frame_yet')]
-
-
-def test_linktrack_tag_frames():
-    found = inputs(topic='/nlink', adapter='linktrack', radio_format='{id}')
+    # A tag frame has a fixed array; 0 marks anchors that were not heard.
     frame = M(role=2, id=9, local_time=10, system_time=7, stamp=time(2.0),
               dis_arr=[0.0, 4.0, 0.0, 5.0, 0.0, 0.0, 0.0, 0.0])
-    samples = decoded(found, '/nlink', frame)
-    assert [(s.target, s.range_m) for s in samples] == [('1', 4.0), ('3', 5.0)]
-    assert samples[0].stamp_ns == 2_000_000_000
+    first, second = decoded(found, '/A/nlink', frame)
+    assert (first.target, first.range_m, first.stamp_ns) == ('anchor1', 4.0, 2_000_000_000)
+    assert (second.target, second.range_m) == ('anchor3', 5.0)
 
 
 def test_kimera_pose_graphs():

@@ -45,20 +45,15 @@ def test_nothing_before_first_solution(lived):
     assert lived.transforms()[0][0] >= stamp_ns(first_located.header.stamp) - 10**9
 
 
-def test_stamps_strictly_increase_and_lie_ahead(lived):
-    for robot in 'AB':
-        stamps = [stamp for stamp, frame, _ in lived.transforms() if frame == f'{robot}/odom']
-        assert len(stamps) > 10
-        assert all(a < b for a, b in pairwise(stamps))
-    assert 0 < stamps[-1] - time.time_ns() + 10**9 < 2 * 10**9
-
-
-def test_rate_of_transforms(lived):
-    """20 Hz: never faster, and slower only while others keep the processor."""
+def test_transforms_come_at_20_hz_with_stamps_that_increase_and_lie_ahead(lived):
+    """Never faster, and slower only while others keep the processor."""
     before = len(lived.transforms())
     assert lived.until(lambda: len(lived.transforms()) >= before + 60)
-    stamps = [stamp for stamp, frame, _ in lived.transforms()[before:] if frame == 'A/odom']
-    assert np.median(np.diff(stamps)) > 0.03 * SECOND
+    for robot in 'AB':
+        stamps = [stamp for stamp, frame, _ in lived.transforms() if frame == f'{robot}/odom']
+        assert all(a < b for a, b in pairwise(stamps))
+    assert 0 < stamps[-1] - time.time_ns() + 10**9 < 2 * 10**9
+    assert np.median(np.diff(stamps[-30:])) > 0.03 * SECOND
     assert SECOND // 20 in {timer.timer_period_ns for timer in lived.node.timers}
 
 

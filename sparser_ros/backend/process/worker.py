@@ -116,7 +116,6 @@ class SolverWorker:
         self._audit_failed_at = -1
         """Newest increment when an audit failed."""
         self._failed = ''
-        self._last_activity = time.monotonic()
         self._closed = False
         self._tracker = Link(
             TrackerLoop, self.lock, lambda: self._config, lambda: True, self._all_for_tracker,
@@ -136,7 +135,6 @@ class SolverWorker:
         message = wire.increment_message(increment)
         with self.lock:
             self._increments.append(increment)
-            self._last_activity = time.monotonic()
             for link in self._links:
                 link.send(message)
 
@@ -148,7 +146,6 @@ class SolverWorker:
         with self.lock:
             self._request += 1
             request = self._request
-            self._last_activity = time.monotonic()
             if full:
                 self._audit_request = request
                 self._auditor.send(wire.message(wire.AUDIT, request=request))
@@ -362,7 +359,6 @@ class SolverWorker:
             self._answered = max(self._answered, answer.request)
             if answer.audit > self._audited:
                 self._audited, self.audited_solution = answer.audit, solution
-            self._last_activity = time.monotonic()
             self.newest, self._solution_message, self._fresh = solution, packet.data, True
             self._epoch = max(self._epoch, solution.epoch)
             self._failed = '' if solution.status.value != 'failed' else solution.message
