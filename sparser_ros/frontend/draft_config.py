@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import takewhile
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -327,17 +327,12 @@ def _robots(topics: Mapping[str, int]) -> tuple[str, list[str]]:
         named = f'/{name}/' in chosen[0]
         return (chosen[0].replace(f'/{name}/', '/{robot}/', 1), [name]) if named else (
             chosen[0], ['robot'])
-    # Numbers stay whole: turtle01 and turtle03 are 01 and 03.
-    head = _common(chosen).rstrip('0123456789')
-    tail = _common([topic[::-1] for topic in chosen])[::-1].lstrip('0123456789')
+    # Letter by letter, but numbers stay whole: turtle01 and turtle03 are 01 and 03.
+    head = commonprefix(chosen).rstrip('0123456789')  # noqa: RUF071
+    reverse = commonprefix([topic[::-1] for topic in chosen])  # noqa: RUF071
+    tail = reverse[::-1].lstrip('0123456789')
     names = [topic[len(head):len(topic) - len(tail)] for topic in chosen]
     return f'{head}{{robot}}{tail}', names
-
-
-def _common(texts: Sequence[str]) -> str:
-    """The longest beginning that all texts share, letter by letter."""
-    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
-    return ''.join(letters[0] for letters in alike)
 
 
 def _ranges(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], set[str]]:

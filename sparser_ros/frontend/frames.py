@@ -3,14 +3,15 @@ of the odometry of sensors that are not at the base."""
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping, Sequence
+
+from scipy.spatial.transform import Rotation
 
 from ..config import SparserConfig
 from .clocks import nanoseconds
 from .counters import KindCounters
-from .motion import Pose, Space, Vector, multiply, pose_fault
+from .motion import Pose, Space, Vector, pose_fault
 from .samples import FrameSample, OdometrySample
 
 _SPACE = Space()
@@ -217,15 +218,7 @@ def mounting(values: Sequence[float]) -> Pose:
     Roll about x, then pitch about y, then yaw about z, all of them fixed axes (REP-103).
     """
     x, y, z, *turns = map(float, values)
-    roll, pitch, yaw = turns or (0.0, 0.0, 0.0)
-    quat = multiply(_about(2, yaw), multiply(_about(1, pitch), _about(0, roll)))
-    return (x, y, z, *quat)
-
-
-def _about(axis: int, angle: float) -> Vector:
-    parts = [0.0, 0.0, 0.0, math.cos(angle / 2)]
-    parts[axis] = math.sin(angle / 2)
-    return tuple(parts)
+    return (x, y, z, *Rotation.from_euler('xyz', turns or [0.0] * 3).as_quat().tolist())
 
 
 def mounted(poses: Mapping[str, Sequence[float]]) -> dict[str, Pose]:

@@ -153,7 +153,8 @@ def similar(name: str, other: str) -> bool:
     """True for names that differ in case, padding or one letter, but not in their number."""
     if _plain(name) == _plain(other) or same_number(name, other):
         return True
-    if min(len(name), len(other)) < LEAST_NAME_LENGTH or _digits(name) != _digits(other):
+    if min(len(name), len(other)) < LEAST_NAME_LENGTH \
+            or re.sub(r'\D', '', name) != re.sub(r'\D', '', other):
         return False
     alike = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio()
     return alike >= SIMILAR_NAMES_RATIO
@@ -181,7 +182,3 @@ def _plain(name: str) -> str:
     letters = ''.join(c for c in name.casefold() if c.isalnum())
     head = letters.rstrip('0123456789')
     return head + letters[len(head):].lstrip('0')
-
-
-def _digits(name: str) -> str:
-    return ''.join(c for c in name if c.isdigit())

@@ -175,16 +175,11 @@ def at_odometry_rate(
     share = np.where(span > 0, (time - stamps[first]) / np.maximum(span, 1), 0.0)[:, None]
 
     own_turn, own = space.arrays(record.poses[used])
-    ends = [translation[of[k]] + _rotated(turn[k], own - origin[k]) for k in (first, second)]
+    ends = [translation[of[k]] + (turn[k] @ (own - origin[k])[:, :, None])[:, :, 0]
+            for k in (first, second)]
     return (
         time, _between(turn[first], turn[second], share) @ own_turn,
         (1 - share) * ends[0] + share * ends[1])
-
-
-def _rotated(rotation: Array, vectors: Array) -> Array:
-    """(k, d): R v, row by row."""
-    turned: Array = (rotation @ vectors[:, :, None])[:, :, 0]
-    return turned
 
 
 def _between(first: Array, second: Array, share: Array) -> Array:

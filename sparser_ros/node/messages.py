@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import deserialize_message
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 
@@ -73,29 +73,10 @@ def full_name(endpoint: TopicEndpointInfo) -> str:
     return f'{endpoint.node_namespace.rstrip("/")}/{endpoint.node_name}'
 
 
-LATCHED = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST,
-    depth=1,
-    reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.TRANSIENT_LOCAL,
-)
-"""Paths, markers, beacons: late joiners get the newest one."""
-
-STATUS = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST,
-    depth=10,
-    reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.VOLATILE,
-)
-
-TRANSFORMS = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST,
-    depth=100,
-    reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.VOLATILE,
-)
-"""What tf2's own broadcaster uses."""
-
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+"""Paths, markers, beacons: late joiners get the newest one. Profiles are reliable by default."""
+STATUS, TRANSFORMS = QoSProfile(depth=10), QoSProfile(depth=100)
+"""The second is what tf2's own broadcaster uses."""
 NO_EVENTS = PublisherEventCallbacks(use_default_callbacks=False)
 """rclpy's two default events of each publisher would be half of what its executor looks at in
 every wake-up. They tell of subscribers with other wishes, which are told so themselves."""

@@ -82,7 +82,9 @@ class SparserNode(Node):
 
         ConfigError for parameters, or a map file, that cannot be used.
         """
-        config = saving.with_map(self.parameters.config)
+        config = self.parameters.config
+        if config.node.map_file:
+            config = saving.with_beacons(config, config.node.map_file)
         self._configured = Entities(self)
         self.pipeline = Pipeline(
             config, folder=self._journal_folder(config), deserialise=deserialise)

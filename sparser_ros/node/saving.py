@@ -203,14 +203,9 @@ def found_radios(
     return radios if bias or moved else {}
 
 
-def with_map(config: SparserConfig) -> SparserConfig:
-    """The configuration with the beacons of `node.map_file`; configured positions stay."""
-    return with_beacons(config, config.node.map_file) if config.node.map_file else config
-
-
 def with_beacons(config: SparserConfig, path: Path | str) -> SparserConfig:
-    """The configuration with the beacons of a saved map; FormatError where there is none, and
-    where its names are those of robots or of other radios."""
+    """The configuration with the beacons of a saved map, configured positions stay; FormatError
+    where there is none, and where its names are those of robots or of other radios."""
     saved = beacon_file.read(path, config.dimension)
     try:
         return dataclasses.replace(config, radios=merged_radios(config.radios, saved))

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from rclpy.subscription import Subscription
 from rclpy.type_support import check_for_type_support
@@ -132,11 +132,9 @@ def input_profile(*, reliable: bool, latched: bool = False) -> QoSProfile:
     `latched`: also what was published before.
     """
     return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
         depth=STATIC_DEPTH if latched else DEPTH,
         reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
-    )
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE)
 
 
 def _fetched(item: Input) -> list[tuple[int, Input, bytes]]:

@@ -130,19 +130,13 @@ class TrackerLoop(_Loop):
         try:
             solution = self.estimator.solve()
             self._endpoint.send(wire.message(wire.SOLUTION, solution, answer=answer))
-            self._rest_until_s = rested_s(solution.status, begin, time.monotonic())
+            if solution.status is SolveStatus.STALLED:
+                # Ticks that do not settle are long, and mostly those of a wrong map: half of the
+                # time is left to the auditor, which can find a better one.
+                self._rest_until_s = 2 * time.monotonic() - begin
         except Exception as error:
             # Nothing that a solve raises may silence the node: it is reported, the loop goes on.
             self._endpoint.send_failure(answer, error)
-
-
-def rested_s(status: SolveStatus, begin_s: float, end_s: float) -> float:
-    """When the next tick may begin after one from `begin_s` to `end_s`.
-
-    Ticks that do not settle are long, and mostly those of a wrong map. They leave half of the time
-    to the auditor, which can find a better one.
-    """
-    return end_s + (end_s - begin_s if status is SolveStatus.STALLED else 0.0)
 
 
 class _NewDataError(Exception):

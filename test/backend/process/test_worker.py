@@ -108,38 +108,29 @@ def test_no_call_of_the_client_blocks():
         assert solution_of(worker, 2).status.solved
 
 
-def test_a_killed_process_is_started_again_and_nothing_is_lost(increments):
-    with SolverWorker(config(audit=QUIET)) as worker:
+@pytest.mark.parametrize(('which', 'how'), [
+    ('pid', signal.SIGKILL), ('pid', signal.SIGSTOP), ('auditor_pid', signal.SIGKILL)])
+def test_a_process_that_dies_or_hangs_is_started_again_and_nothing_is_lost(
+        increments, which, how):
+    dog = WatchdogConfig(hang_timeout_s=5.0 if how == signal.SIGSTOP else PATIENCE_S)
+    with SolverWorker(config(watchdog=dog, audit=QUIET)) as worker:
         worker.submit(increments[0])
         worker.submit(increments[1])
         worker.request_solve(full=True)
         before = audited_by(worker, 1)
-        first = worker.state.pid
+        first = getattr(worker.state, which)
         worker.submit(increments[2])
         worker.request_solve(full=True)
-        os.kill(first, signal.SIGKILL)
+        os.kill(first, how)
         worker.submit(increments[3])
-        worker.request_solve()
-        solution = audited_by(worker, 3)
-        assert worker.state.restarts == 1
-        assert worker.state.pid != first
-        assert len(solution.estimate.translation) == 80
-        n = len(before.estimate.translation)
-        np.testing.assert_allclose(
-            solution.estimate.translation[:n], before.estimate.translation, atol=0.3)
-
-
-def test_a_hung_process_is_killed_and_started_again(increments):
-    dog = WatchdogConfig(hang_timeout_s=1.5)
-    with SolverWorker(config(watchdog=dog, audit=QUIET)) as worker:
-        until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
-        first = worker.state.pid
-        os.kill(first, signal.SIGSTOP)
-        worker.submit(increments[0])
-        worker.request_solve()
-        assert solution_of(worker, 0).status.solved
-        assert worker.state.restarts == 1
-        assert not alive(first)
+        request = worker.request_solve(full=True)
+        until(lambda: worker.answered(request), 'an answer')
+        assert worker.newest.audited_sequence == 3
+        assert worker.state.restarts == 1 and getattr(worker.state, which) != first
+        place, n = worker.newest.estimate.translation, len(before.estimate.translation)
+        assert len(place) == 80
+        np.testing.assert_allclose(place[:n], before.estimate.translation, atol=0.3)
+    assert not alive(first)
 
 
 @pytest.mark.parametrize('stopped', [False, True])
@@ -197,22 +188,6 @@ def test_live_options_reach_the_processes(increments):
         request = worker.request_solve(full=True)
         until(lambda: worker.answered(request), 'a solution')
         assert worker.newest.robots[1].location.value != 'located'
-
-
-def test_an_auditor_that_is_killed_is_started_again_and_audits(increments):
-    with SolverWorker(config(audit=QUIET)) as worker:
-        worker.submit(increments[0])
-        until(lambda: worker.state.auditor_pid and not worker.state.auditor_missing,
-              'the processes')
-        first = worker.state.auditor_pid
-        os.kill(first, signal.SIGKILL)
-        for one in increments[1:]:
-            worker.submit(one)
-        request = worker.request_solve(full=True)
-        until(lambda: worker.answered(request), 'an answer')
-        assert worker.newest.audited_sequence == 3
-        assert worker.state.restarts == 1 and worker.state.auditor_pid != first
-    assert not alive(first)
 
 
 def poisoned(increment):
