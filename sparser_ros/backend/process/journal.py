@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ...config import SparserError
+from ...io import atomic
 from . import wire
 
 _log = logging.getLogger(__name__)
@@ -309,16 +310,10 @@ class Files:
         path = self.directory / f'sparser-{session:06d}-000000.map'
         if path.exists() and not (path.is_file() and _ours(path)):
             raise SparserError(f'{path} is in the way')
-        temporary = path.with_name(f'{path.name}.{os.getpid()}.new')
-        with open(temporary, 'xb') as file:
-            try:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(temporary, path)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
+        with atomic.replacing(path) as temporary, open(temporary, 'xb') as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         self._sync_folder()
 
     def tidy(self, session: int, newest: Path) -> None:
