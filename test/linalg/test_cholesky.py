@@ -31,7 +31,7 @@ def dense(n: int) -> sp.csc_matrix:
     return sp.csc_matrix(a @ a.T + n * np.eye(n))
 
 
-def analyses(matrix: sp.csc_matrix):  # type: ignore[no-untyped-def]
+def analyses(matrix: sp.csc_matrix):
     n = matrix.shape[0]
     return [
         SymbolicCholesky(matrix), SymbolicCholesky(matrix, order=np.arange(n)[::-1].copy()),
@@ -79,7 +79,7 @@ def test_a_missing_ordering_has_an_error_of_its_own(monkeypatch):
     if not supports_external_ordering():
         pytest.skip('this CHOLMOD is not told orders')
 
-    def missing(*_arguments, **_options):  # type: ignore[no-untyped-def]
+    def missing(*_arguments, **_options):
         raise cholesky.cholmod.CholmodNotInstalledError('no METIS here')
 
     monkeypatch.setattr(cholesky.cholmod, 'analyze', missing)

@@ -29,7 +29,7 @@ LIFTED = 5
 """Rank above both dimensions. It is the solver's own: kernels of other ranks would be compiled."""
 
 
-def parts(graph: Graph):  # type: ignore[no-untyped-def]
+def parts(graph: Graph):
     schur = SchurOperator(QuadraticProblem(graph))
     return schur, schur.problem.manifold, Certifier(schur)
 
@@ -179,7 +179,7 @@ def test_a_robust_solve_is_certified_at_its_final_weights():
     assert stats.certified
 
 
-def relaxed(seed, iterations):  # type: ignore[no-untyped-def]
+def relaxed(seed, iterations):
     graph = world(seed, robots=2, length=12, ranges=30, noise=1.0)
     schur = SchurOperator(QuadraticProblem(graph))
     manifold = schur.problem.manifold
@@ -210,7 +210,7 @@ def test_the_bound_gets_close_to_the_optimum_or_as_close_as_wanted(seed):
 def test_a_solve_climbs_from_the_relaxation_of_its_thinned_graph(monkeypatch):
     graph, seen = world(0, robots=2, length=40, ranges=120, noise=1.0), []
 
-    def watched(*arguments):  # type: ignore[no-untyped-def]
+    def watched(*arguments):
         seen.append((relaxed_above(*arguments), arguments[0]))
         return seen[-1][0]
 

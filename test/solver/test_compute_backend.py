@@ -30,18 +30,18 @@ WORLDS = [
 class OpenDevice(Device):
     """A device that is there already."""
 
-    def __init__(self, arrays):  # type: ignore[no-untyped-def]
+    def __init__(self, arrays):
         super().__init__()
         self._arrays = arrays
 
 
 class NoDevice(Device):
-    def open(self):  # type: ignore[no-untyped-def]
+    def open(self):
         raise SolverError('no CUDA device can be used: there is none')
 
 
 @pytest.fixture
-def on_device(device, monkeypatch):  # type: ignore[no-untyped-def]
+def on_device(device, monkeypatch):
     """Solves ask for that device."""
     monkeypatch.setattr(
         stages, 'choose', lambda config, graph: choose(config, graph, OpenDevice(device)))
@@ -50,7 +50,7 @@ def on_device(device, monkeypatch):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize('kind', WORLDS)
 @pytest.mark.parametrize('init', ['auto', 'random'])
-def test_solves_agree(on_device, kind, init):  # type: ignore[no-untyped-def]
+def test_solves_agree(on_device, kind, init):
     graph = world(5, **kind, noise=0.3)
     here = solve(graph, SolverConfig(init=init, backend='cpu', cost_tolerance=1e-9))
     there = solve(graph, SolverConfig(init=init, backend='gpu', cost_tolerance=1e-9))
@@ -61,7 +61,7 @@ def test_solves_agree(on_device, kind, init):  # type: ignore[no-untyped-def]
         assert there.stats.backend == 'gpu'
 
 
-def test_a_robust_solve_agrees(on_device):  # type: ignore[no-untyped-def]
+def test_a_robust_solve_agrees(on_device):
     graph = world(6, 2, ranges=0, closures=12, noise=0.3)
     robust = RobustConfig(kernel='gm', gnc=True)
     here, there = (
@@ -72,14 +72,14 @@ def test_a_robust_solve_agrees(on_device):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize('after', [0, 1, 40, 300])
 @pytest.mark.parametrize('error', [MemoryError('out of memory'), OSError('device lost')])
-def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, error, after):  # type: ignore[no-untyped-def]
+def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, error, after):
     """Whether the device breaks while a problem is placed or in the midst of CG."""
     problem = QuadraticProblem(world(3, 2, noise=1.0))
     schur = SchurOperator(problem)
     y = problem.manifold.random_point(5, np.random.default_rng(4))
     launch, launches, seen = emulated.runtime.launch, [], []
 
-    def breaking(*arguments):  # type: ignore[no-untyped-def]
+    def breaking(*arguments):
         launches.append(1)
         if len(launches) > after:
             raise error
@@ -97,7 +97,7 @@ def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, erro
     assert seen == [error] and where.arrays is HOST
 
 
-def test_a_device_that_is_lost_or_refuses_is_not_asked_again(emulated, monkeypatch):  # type: ignore[no-untyped-def]
+def test_a_device_that_is_lost_or_refuses_is_not_asked_again(emulated, monkeypatch):
     device, asked = OpenDevice(emulated), []
     device.failed(MemoryError('out of memory'))
     assert device.open() is emulated
@@ -105,7 +105,7 @@ def test_a_device_that_is_lost_or_refuses_is_not_asked_again(emulated, monkeypat
     with pytest.raises(SolverError, match='device lost'):
         device.open()
 
-    def refuse():  # type: ignore[no-untyped-def]
+    def refuse():
         asked.append(1)
         raise SolverError('no CUDA device can be used: driver too old')
 
@@ -130,7 +130,7 @@ def tiny_graphs():
     ({'backend': 'gpu'}, False, None, 'cpu', 'there is none', True),
     ({'backend': 'gpu', 'formulation': 'original'}, True, None, 'cpu', 'original', True),
     ({'backend': 'gpu', 'formulation': 'dense'}, True, None, 'cpu', 'dense', True)])
-def test_the_choice_says_why(emulated, caplog, options, there, least, where, reason, warned):  # type: ignore[no-untyped-def]
+def test_the_choice_says_why(emulated, caplog, options, there, least, where, reason, warned):
     least = least or compute_backend.LEAST_VARIABLES
     with patch.object(compute_backend, 'LEAST_VARIABLES', least), caplog.at_level(logging.WARNING):
         chosen = choose(SolverConfig(**options), world(0, 2),
@@ -140,13 +140,13 @@ def test_the_choice_says_why(emulated, caplog, options, there, least, where, rea
 
 
 @pytest.fixture
-def planted(emulated, monkeypatch, tmp_path):  # type: ignore[no-untyped-def]
+def planted(emulated, monkeypatch, tmp_path):
     """An emulator of kernels in which a text is replaced by another."""
     text = emulator.SOURCE.read_text()
     # It takes the place of the other emulator's arrays, until the end of the test.
     monkeypatch.setitem(arrays._BY_TYPE, emulator.EmulatedArray, emulated)
 
-    def plant(right, wrong):  # type: ignore[no-untyped-def]
+    def plant(right, wrong):
         assert right in text
         monkeypatch.setattr(emulator, 'SOURCE', tmp_path / 'kernels.cu')
         emulator.SOURCE.write_text(text.replace(right, wrong))
@@ -155,7 +155,7 @@ def planted(emulated, monkeypatch, tmp_path):  # type: ignore[no-untyped-def]
     return plant
 
 
-def long_run(arrays, preconditioner=RegularisedQ, rank=5, **options):  # type: ignore[no-untyped-def]
+def long_run(arrays, preconditioner=RegularisedQ, rank=5, **options):
     """A run that goes there if a trial speaks for it: (machine, run, the same run on the CPU)."""
     problem = QuadraticProblem(world(3, 2, noise=1.0))
     schur = SchurOperator(problem)
@@ -166,7 +166,7 @@ def long_run(arrays, preconditioner=RegularisedQ, rank=5, **options):  # type: i
     return where, run, space.minimise(y, RegularisedQ(schur), rule)
 
 
-def faster_there(cg, arrays):  # type: ignore[no-untyped-def]
+def faster_there(cg, arrays):
     return {'gpu': 1e-4, 'cpu': 1e-3}[arrays.name]
 
 
@@ -176,7 +176,7 @@ def faster_there(cg, arrays):  # type: ignore[no-untyped-def]
     ('Hessian product', 's -= lambda[i * D + j]', 's -= lambda[j]'),
     ('step', 'double beta = rz /', 'double beta = 1.0001 * rz /'),
 ])
-def test_auto_finds_a_wrong_kernel(planted, monkeypatch, caplog, found, right, wrong):  # type: ignore[no-untyped-def]
+def test_auto_finds_a_wrong_kernel(planted, monkeypatch, caplog, found, right, wrong):
     """Before the solve, which the CPU then makes; nobody is troubled."""
     monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
     seen: list[str] = []
@@ -189,7 +189,7 @@ def test_auto_finds_a_wrong_kernel(planted, monkeypatch, caplog, found, right, w
     assert where.reason in caplog.text
 
 
-def test_auto_stays_where_a_cg_step_is_faster(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]
+def test_auto_stays_where_a_cg_step_is_faster(emulated, monkeypatch, caplog):
     with caplog.at_level(logging.DEBUG, compute_backend.__name__):
         slower, run, expected = long_run(emulated)
     assert slower.ran == 'cpu' and np.array_equal(run.y, expected.y)
@@ -200,8 +200,8 @@ def test_auto_stays_where_a_cg_step_is_faster(emulated, monkeypatch, caplog):  #
     assert faster.reason == 'there; a CG step takes 0.1 ms on the GPU, 1 ms on the CPU'
 
 
-def test_what_fails_in_a_trial_troubles_nobody(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]
-    def broken(*arguments):  # type: ignore[no-untyped-def]
+def test_what_fails_in_a_trial_troubles_nobody(emulated, monkeypatch, caplog):
+    def broken(*arguments):
         raise MemoryError('out of memory')
 
     monkeypatch.setattr(emulated.runtime, 'launch', broken)
@@ -214,7 +214,7 @@ def test_what_fails_in_a_trial_troubles_nobody(emulated, monkeypatch, caplog):  
     assert {record.levelno for record in caplog.records} == {logging.DEBUG}
 
 
-def test_a_device_that_lost_waits_for_a_larger_graph(emulated, tiny_graphs, caplog):  # type: ignore[no-untyped-def]
+def test_a_device_that_lost_waits_for_a_larger_graph(emulated, tiny_graphs, caplog):
     device, graph, auto = OpenDevice(emulated), world(0, 2), SolverConfig()
     size = graph.n_poses + graph.n_landmarks
     device.left(size, 'a CG step takes longer')
@@ -227,7 +227,7 @@ def test_a_device_that_lost_waits_for_a_larger_graph(emulated, tiny_graphs, capl
     assert choose(auto, graph, device).arrays is emulated
 
 
-def test_auto_keeps_short_refinements_on_the_cpu(emulated, tiny_graphs, monkeypatch):  # type: ignore[no-untyped-def]
+def test_auto_keeps_short_refinements_on_the_cpu(emulated, tiny_graphs, monkeypatch):
     """A few CG steps do not pay for a partitioned inverse, unless there is one already."""
     monkeypatch.setattr(
         stages, 'choose', lambda config, graph: choose(config, graph, OpenDevice(emulated)))
@@ -238,7 +238,7 @@ def test_auto_keeps_short_refinements_on_the_cpu(emulated, tiny_graphs, monkeypa
 
 
 @pytest.mark.parametrize('kind', WORLDS)
-def test_a_repeated_step_allocates_nothing(emulated, monkeypatch, kind):  # type: ignore[no-untyped-def]
+def test_a_repeated_step_allocates_nothing(emulated, monkeypatch, kind):
     """A recorded one would write to memory that has long been given to others."""
     problem = QuadraticProblem(world(3, **kind, noise=1.0))
     schur, manifold = SchurOperator(problem), problem.manifold
@@ -249,7 +249,7 @@ def test_a_repeated_step_allocates_nothing(emulated, monkeypatch, kind):  # type
     cg.step(manifold.project(y, qy), np.inf, StoppingRule(max_cg_steps=1), 0.0)
     made = []
 
-    def owning(self, memory):  # type: ignore[no-untyped-def]
+    def owning(self, memory):
         self.memory = memory
         if memory.flags.owndata:
             made.append(memory.shape)

@@ -24,7 +24,7 @@ CASES = [
 EXACT = {'rtol': 1e-12, 'atol': 1e-12}
 
 
-def sample(manifold: Manifold, p: int):  # type: ignore[no-untyped-def]
+def sample(manifold: Manifold, p: int):
     """A point, and two ambient vectors."""
     random = np.random.default_rng(p)
     return manifold.random_point(p, random), *random.normal(size=(2, manifold.rows, p))

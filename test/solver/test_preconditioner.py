@@ -151,7 +151,7 @@ def test_falls_back_to_gauss_newton_where_the_hessian_is_indefinite():
     assert np.sum(v * newton.apply(v, np.empty_like(v))) > 0
 
 
-def starting(seed, d=2, absolute=''):  # type: ignore[no-untyped-def]
+def starting(seed, d=2, absolute=''):
     graph = world(seed, d, robots=2, length=12, ranges=30, noise=1.0, absolute=absolute)
     schur = SchurOperator(QuadraticProblem(graph))
     manifold = schur.problem.manifold

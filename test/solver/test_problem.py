@@ -105,7 +105,7 @@ def test_pack_keeps_bearings_unit_where_antennas_coincide():
 
 def tame(graph: Graph) -> Graph:
     """Weights within a factor of 100, so that a dense pseudo-inverse keeps its digits."""
-    def squeeze(table):  # type: ignore[no-untyped-def]
+    def squeeze(table):
         return table.replaced(**{
             name: 10 ** (np.log10(values) % 2) for name, values in vars(table).items()
             if name in ('kappa', 'tau', 'precision') and len(values)})

@@ -78,7 +78,7 @@ def test_odometry_is_trusted_unless_told_and_surveyed_landmarks_always():
     assert all(np.all(np.isinf(column)) for column in none.values())
 
 
-def reweighting_of(graph, **options):  # type: ignore[no-untyped-def]
+def reweighting_of(graph, **options):
     schur = SchurOperator(QuadraticProblem(graph))
     return schur, Reweighting(schur, RobustConfig(kernel='gm', **options))
 
@@ -131,14 +131,14 @@ def test_floor_keeps_doubted_components_positive_definite():
 GNC = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 
 
-def pose_graph(seed, d, share, noise=0.5, length=50):  # type: ignore[no-untyped-def]
+def pose_graph(seed, d, share, noise=0.5, length=50):
     clean = world(
         seed, d, robots=1, length=length, closures=length, ranges=0, sightings=0, landmarks=0,
         noise=noise)
     return clean, *with_false_closures(clean, share, seed)
 
 
-def rejected(result, table):  # type: ignore[no-untyped-def]
+def rejected(result, table):
     return np.flatnonzero(result.stats.weights[table] < 0.1)
 
 
@@ -242,7 +242,7 @@ def test_no_reweighting_starts_after_the_deadline(monkeypatch, after):
     _, graph, _ = pose_graph(11, 2, 0.2)
     asked = []
 
-    def perf_counter():  # type: ignore[no-untyped-def]
+    def perf_counter():
         asked.append(1)
         return 0.0 if len(asked) <= after else np.inf
 

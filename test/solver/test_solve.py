@@ -133,7 +133,7 @@ def test_an_optimum_of_zero_is_rounded_once(d, monkeypatch):
     graph = graph.replaced(relative_poses=odometry.replaced(
         kappa=1e6 * odometry.kappa, tau=1e6 * odometry.tau))
 
-    def refused(*arguments):  # type: ignore[no-untyped-def]
+    def refused(*arguments):
         raise AssertionError('another rank')
 
     monkeypatch.setattr(stages, 'reduce_rank', refused)

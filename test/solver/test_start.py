@@ -24,7 +24,7 @@ from sparser_ros.solver.start import ConnectionLaplacian, OdometryVariance, coar
 GM = RobustConfig(kernel='gm', gnc=True)
 
 
-def plan_of(graph, thinned=0, given=False, **options):  # type: ignore[no-untyped-def]
+def plan_of(graph, thinned=0, given=False, **options):
     context = SolveContext(graph, SolverConfig(**options))
     return make_plan(
         context.schur, context.config, context.backend, given=given, thinned=thinned)

@@ -28,7 +28,7 @@ CASES = st.tuples(
     st.sampled_from(('', 'p', 'k', 'pfk')))
 
 
-def setting(case):  # type: ignore[no-untyped-def]
+def setting(case):
     seed, (d, p), absolute = case
     problem = QuadraticProblem(world(seed, d, absolute=absolute, noise=1.0))
     schur = SchurOperator(problem)
@@ -55,18 +55,18 @@ def test_descends_to_a_stationary_point(case):
 class Identity:
     portable = True
 
-    def placed(self, arrays):  # type: ignore[no-untyped-def]
+    def placed(self, arrays):
         return True
 
-    def apply(self, v, out):  # type: ignore[no-untyped-def]
+    def apply(self, v, out):
         out[...] = v
         return out
 
-    def refresh(self, y, gradient, cg_steps):  # type: ignore[no-untyped-def]
+    def refresh(self, y, gradient, cg_steps):
         pass
 
 
-def step_at(offset: float, radius: float, rule: StoppingRule, enough: float = 0.0):  # type: ignore[no-untyped-def]
+def step_at(offset: float, radius: float, rule: StoppingRule, enough: float = 0.0):
     """A step on a sphere in five dimensions at a point `offset` away from the top of a quadratic.
 
     The best point is e_0, where the curvatures are 1 to 4; the worst is e_4.
@@ -141,7 +141,7 @@ CLASSES = {
 }
 
 
-def operator(name, **options):  # type: ignore[no-untyped-def]
+def operator(name, **options):
     schur = SchurOperator(QuadraticProblem(world(1, noise=1.0, **options)))
     return schur, formulate(name, schur)
 
@@ -168,14 +168,14 @@ def test_gradient_and_hessian_by_finite_differences(name, graph):
     y = space.enter(schur.problem.manifold.random_point(5, random))
     v = manifold.project(y, random.normal(size=y.shape))
 
-    def apply(z):  # type: ignore[no-untyped-def]
+    def apply(z):
         return space(z, np.empty_like(z))
 
-    def gradient(t):  # type: ignore[no-untyped-def]
+    def gradient(t):
         z = manifold.retract(y, t * v)
         return manifold.project(z, apply(z))
 
-    def cost(t):  # type: ignore[no-untyped-def]
+    def cost(t):
         z = manifold.retract(y, t * v)
         return np.sum(z * apply(z))
 

@@ -37,7 +37,7 @@ def free_jacobian(graph: Graph) -> np.ndarray:
     fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
     rows = []
 
-    def row(entries):  # type: ignore[no-untyped-def]
+    def row(entries):
         line = np.zeros(n + m)
         for point, value in entries:
             if not fixed[point]:

@@ -112,7 +112,7 @@ def permuted(graph: Graph, seed: int) -> tuple[Graph, np.ndarray]:
     def mapped(endpoint: np.ndarray) -> np.ndarray:
         return np.where(endpoint >= 0, new[np.maximum(endpoint, 0)], endpoint)
 
-    def shuffled(table):  # type: ignore[no-untyped-def]
+    def shuffled(table):
         named = {
             name: mapped(values) for name, values in vars(table).items()
             if name in ('i', 'j', 'point', 'source', 'target')}

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from scipy.stats import norm
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.undetected import _separations
 from sparser_ros.backend.session.belief import (
-    _share_left,
     audited_rows,
     beyond,
     driven_on,
@@ -229,7 +229,8 @@ def test_ranges_since_the_audit_hold_an_error_of_odometry_back(dimension, heard)
     joint = JointCovariance(
         np.linalg.inv(information)[np.ix_(bodies, bodies)], np.array([0]),
         np.full(4, -1), np.array([1]), 1.0)
-    share = _share_left(made, estimate, begin, end, joint, 1, 0)
+    hidden = SimpleNamespace(robots=('A',), driven_on=lambda way, seconds, share: share)
+    (share,) = driven_on(hidden, made, estimate, joint, np.array([begin]), np.array([1]))
 
     rel = made.relative_poses
     late = np.zeros(len(model.residual))

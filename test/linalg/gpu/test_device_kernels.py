@@ -30,10 +30,10 @@ class Warps(Emulator):
 
     description, warp, block = 'warps', 32, 64
 
-    def threads(self, wanted):  # type: ignore[no-untyped-def]
+    def threads(self, wanted):
         return self.block * max(1, min(-(-wanted // self.block), 2))
 
-    def launch(self, d, p, kernel, threads, *arguments):  # type: ignore[no-untyped-def]
+    def launch(self, d, p, kernel, threads, *arguments):
         library = self._built.get((d, p)) or self._build(d, p)
         values = [_argument(value) for value in arguments]
         addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
@@ -42,7 +42,7 @@ class Warps(Emulator):
         function.restype = ctypes.c_bool
         assert function(threads // block, block, addresses), 'lanes wait for those that have ended'
 
-    def _build(self, d, p):  # type: ignore[no-untyped-def]
+    def _build(self, d, p):
         target = Path(self._folder.name) / f'warps_{d}_{p}.so'
         subprocess.run(
             [self._compiler, '-std=c++17', '-O1', '-shared', '-fPIC', f'-DD={d}', f'-DP={p}',
@@ -53,21 +53,21 @@ class Warps(Emulator):
 
 
 @pytest.fixture(scope='module')
-def warps(emulated):  # type: ignore[no-untyped-def]
+def warps(emulated):
     made = DeviceArrays(Warps())
     backends.register(EmulatedArray, emulated)
     return made
 
 
 @pytest.fixture(params=['emulated', 'warps', 'cuda'])
-def device(request, monkeypatch):  # type: ignore[no-untyped-def]
+def device(request, monkeypatch):
     made = request.getfixturevalue(request.param)
     if request.param == 'warps':
         monkeypatch.setitem(backends._BY_TYPE, EmulatedArray, made)
     return made
 
 
-def point(d, p, seed, fixed=True):  # type: ignore[no-untyped-def]
+def point(d, p, seed, fixed=True):
     manifold = Manifold(d, 11, 7, fixed)
     random = np.random.default_rng(seed)
     y = manifold.random_point(p, random)
@@ -76,7 +76,7 @@ def point(d, p, seed, fixed=True):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize(('d', 'p'), SIZES)
 @pytest.mark.parametrize('fixed', [False, True])
-def test_manifold(device, d, p, fixed):  # type: ignore[no-untyped-def]
+def test_manifold(device, d, p, fixed):
     manifold, y, v, w = point(d, p, d + p, fixed)
     with device.active():
         at, along, other = map(device.put, (y, v, w))
@@ -99,7 +99,7 @@ def test_manifold(device, d, p, fixed):  # type: ignore[no-untyped-def]
             manifold.hessian(y, v, w, *expected, np.empty_like(y)), abs=1e-12)
 
 
-def test_a_manifold_without_rotations_or_bearings(device):  # type: ignore[no-untyped-def]
+def test_a_manifold_without_rotations_or_bearings(device):
     for n, k in ((0, 4), (4, 0)):
         manifold = Manifold(2, n, k)
         y = manifold.random_point(3, np.random.default_rng(0))
@@ -112,7 +112,7 @@ def test_a_manifold_without_rotations_or_bearings(device):  # type: ignore[no-un
 
 @pytest.mark.parametrize('p', [1, 2, 3, 5, 9])
 @pytest.mark.parametrize('density', [0.002, 0.3])
-def test_sparse_products(device, p, density):  # type: ignore[no-untyped-def]
+def test_sparse_products(device, p, density):
     random = np.random.default_rng(p)
     matrix = sp.random(150, 90, density, 'csr', rng=random)
     x, base = random.normal(size=(90, p)), random.normal(size=(150, p))
@@ -126,7 +126,7 @@ def test_sparse_products(device, p, density):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize('n', [1, 40, 600])
-def test_solves(device, n):  # type: ignore[no-untyped-def]
+def test_solves(device, n):
     matrix = graph_matrix(n, n, 0.4)
     random = np.random.default_rng(n)
     with device.active():
@@ -140,7 +140,7 @@ def test_solves(device, n):  # type: ignore[no-untyped-def]
             assert device.get(x) == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
 
-def test_sums_repeat_to_the_last_bit(device):  # type: ignore[no-untyped-def]
+def test_sums_repeat_to_the_last_bit(device):
     a, b = np.random.default_rng(0).normal(size=(2, 5000, 3))
     with device.active():
         x, y = device.put(a), device.put(b)
@@ -156,7 +156,7 @@ def test_sums_repeat_to_the_last_bit(device):  # type: ignore[no-untyped-def]
     (np.inf, -1.0, 9, 1e-9, Outcome.BOUNDARY),
     (3.0, -1.0, 9, 1e-9, Outcome.BOUNDARY),
 ])
-def test_a_step_of_cg(device, radius, curvature, most, target, outcome):  # type: ignore[no-untyped-def]
+def test_a_step_of_cg(device, radius, curvature, most, target, outcome):
     random = np.random.default_rng(5)
     direction, s, r, z = random.normal(size=(4, 70, 3))
     hp, z = curvature * direction + 0.1 * r, r + 0.1 * z
@@ -164,7 +164,7 @@ def test_a_step_of_cg(device, radius, curvature, most, target, outcome):  # type
     state[[State.RZ, State.DD, State.MAX_STEPS]] = 7.0, 7.0, most
     state[State.RADIUS], state[State.TARGET] = radius, target
 
-    def two_steps(arrays):  # type: ignore[no-untyped-def]
+    def two_steps(arrays):
         with arrays.active():
             held = [arrays.put(x.copy()) for x in (state, direction, hp, s, r, z)]
             at, along, image, x, rest, gradient = held
@@ -186,25 +186,25 @@ def test_a_step_of_cg(device, radius, curvature, most, target, outcome):  # type
 class Stream:
     """Notes what is recorded and launched."""
 
-    def __init__(self, fails=False):  # type: ignore[no-untyped-def]
+    def __init__(self, fails=False):
         self.fails, self.seen = fails, []
 
-    def begin_capture(self):  # type: ignore[no-untyped-def]
+    def begin_capture(self):
         self.seen.append('begin')
 
-    def end_capture(self):  # type: ignore[no-untyped-def]
+    def end_capture(self):
         self.seen.append('end')
         if self.fails:
             raise OSError('not allowed while a stream is captured')
         return self
 
-    def launch(self, stream):  # type: ignore[no-untyped-def]
+    def launch(self, stream):
         assert stream is self
         self.seen.append('launch')
 
 
 @pytest.mark.parametrize(('fails', 'third'), [(False, 'launch'), (True, 'step')])
-def test_a_step_is_recorded_the_second_time_where_it_can_be(caplog, fails, third):  # type: ignore[no-untyped-def]
+def test_a_step_is_recorded_the_second_time_where_it_can_be(caplog, fails, third):
     stream = Stream(fails)
     step = _Recorded(lambda: stream.seen.append('step'), stream, (OSError,))
     with caplog.at_level(logging.WARNING):

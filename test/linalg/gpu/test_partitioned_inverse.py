@@ -16,7 +16,7 @@ from sparser_ros.linalg.gpu.partitioned_inverse import GROWTHS, InversePlan, Par
 @given(st.integers(0, 10**6), st.integers(1, 120), st.floats(0, 1.5),
        st.sampled_from((*GROWTHS, 1e9)),
        st.sampled_from(('amd', 'metis', 'natural')))
-def test_solves_like_the_factor(seed, n, density, growth, ordering):  # type: ignore[no-untyped-def]
+def test_solves_like_the_factor(seed, n, density, growth, ordering):
     factor = SymbolicCholesky(graph_matrix(seed, n, density), ordering).factorize(
         graph_matrix(seed, n, density))
     rhs = np.random.default_rng(seed).normal(size=(n, 3))
@@ -25,7 +25,7 @@ def test_solves_like_the_factor(seed, n, density, growth, ordering):  # type: ig
 
 
 @pytest.mark.parametrize('seed', range(3))
-def test_large_dense_subtrees(seed):  # type: ignore[no-untyped-def]
+def test_large_dense_subtrees(seed):
     matrix = graph_matrix(seed, 400, 3.0)
     factor = factorize(matrix)
     rhs = np.random.default_rng(seed).normal(size=(400, 5))
@@ -45,7 +45,7 @@ def test_values_follow_a_new_factorisation():
         again.solve(rhs), rel=1e-10)
 
 
-def test_without_cholmod(monkeypatch):  # type: ignore[no-untyped-def]
+def test_without_cholmod(monkeypatch):
     """SuperLU's factor leaves out zeros, its elimination tree is worked out all the same."""
     monkeypatch.setattr(cholesky, 'cholmod', None)
     matrix = graph_matrix(2, 150, 1.0)
