@@ -141,6 +141,8 @@ class Intake(ABC, Generic[P]):
     def _taken(self, pending: P | str) -> bool:
         if isinstance(pending, str):
             return self.counters.drop(pending)
+        if self.counters.waiting >= MAX_WAITING:
+            return self.counters.drop('too_many_waiting')
         self.counters.waiting += 1
         self._hold(pending)
         return True
@@ -155,8 +157,6 @@ class Intake(ABC, Generic[P]):
             return 'duplicate'
         if last is not None and abs(stamp_ns - last) < interval_ns:
             return 'decimated'
-        if self.counters.waiting >= MAX_WAITING:
-            return 'too_many_waiting'
         remember(self._last_ns, source, stamp_ns)
         self._clock.follow(stamp_ns)
         return ''

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..graph import RelativePoses
-from .assembly import MAX_WAITING, Assembly, Instant, Intake, Pending, Shared, remember
+from .assembly import Assembly, Instant, Intake, Pending, Shared, remember
 from .clocks import MAX_STAMP_NS, offset_ns
 from .motion import Pose, believed, fault, pose_fault
 from .samples import ClosureSample
@@ -50,8 +50,6 @@ class Closures(Intake[PendingClosure]):
             else space.covariance(sample.covariance)
         if instants in self._known or instants[::-1] in self._known:
             return 'duplicate'
-        if self.counters.waiting >= MAX_WAITING:
-            return 'too_many_waiting'
         remember(self._known, instants)
         return PendingClosure(
             max(sample.from_stamp_ns, sample.to_stamp_ns), instants, motion, covariance)

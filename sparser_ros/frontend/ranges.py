@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ..graph import Ranges as RangeTable
 from ..graph.finding import Finding
-from .assembly import MAX_WAITING, Assembly, RateLimit, Shared
+from .assembly import Assembly, RateLimit, Shared
 from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
 from .motion import LARGEST, believed_m2
@@ -111,8 +111,6 @@ class Ranges(BeaconIntake[PendingRange]):
             if flat is None:
                 return 'shorter_than_height_difference'
             distance, variance = flat
-        if self.counters.waiting >= MAX_WAITING:
-            return 'too_many_waiting'
         pending = PendingRange(
             stamp_ns, tuple((self._robots[end.robot], stamp_ns) if end.robot else None
                             for end in (source, target)), (source, target),

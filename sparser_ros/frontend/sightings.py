@@ -82,8 +82,6 @@ class Sightings(BeaconIntake[PendingSighting]):
         key = (robot, landmark.beacon, stamp_ns, pending.position)
         if key in self._known:
             return 'duplicate'
-        if self.counters.waiting >= MAX_WAITING:
-            return 'too_many_waiting'
         remember(self._known, key)
         return pending
 
