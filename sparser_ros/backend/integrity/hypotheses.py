@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 
 import numpy as np
 import scipy.sparse as sp
@@ -255,13 +254,16 @@ def altimeter_drifts(
         ago = (stamp_ns[own].max() - stamp_ns[own]) * 1e-9
         span = min(float(ago.max()), _LONGEST_DRIFT_S)
         edges = np.linspace(0.0, max(span, 1e-3), _DRIFT_PARTS + 1)
-        for end, begin in combinations(range(_DRIFT_PARTS + 1), 2):
-            length = float(edges[begin] - edges[end])
-            ramp = np.clip((edges[begin] - ago) / length, 0.0, 1.0)
-            found.append(Hypothesis(
-                ALTIMETER, name, model.columns('heights', own, (root[own] * ramp)[:, None]),
-                _DRIFT_FLOOR_M, partial(_drifts, name, length, float(edges[end])), begin,
-                seconds=0.0 if end else length))
+        end, begin = np.triu_indices(_DRIFT_PARTS + 1, 1)
+        ramps = np.clip((edges[begin] - ago[:, None]) / (edges[begin] - edges[end]), 0.0, 1.0)
+        columns = model.columns('heights', own, root[own, None] * ramps)
+        found += [
+            Hypothesis(
+                ALTIMETER, name, columns[:, [k]], _DRIFT_FLOOR_M,
+                partial(_drifts, name, length, until), times, seconds=0.0 if until else length)
+            for k, (length, until, times) in enumerate(zip(
+                (edges[begin] - edges[end]).tolist(), edges[end].tolist(), begin.tolist(),
+                strict=True))]
     return found
 
 

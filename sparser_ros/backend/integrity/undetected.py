@@ -202,8 +202,8 @@ def hidden_faults(
     later = _later(graph, scores.step, rows, gauge)[:, :, own] * floor
     later += _growth(graph, estimate, rows, list(newest), kept, owner, moved)
     lone, lone_shift, evidence = _lone(
-        np.vstack([M, later.reshape(-1, k)]), A / variance_factor, s / variance_factor, owner,
-        count, config.fault_size)
+        np.vstack([M, later.reshape(-1, k)]), A / variance_factor, s / variance_factor, count,
+        config.fault_size)
     r, q = later.shape[:2]
     # One of several times was picked for its residuals; each of them is as likely beforehand.
     times = np.log([one.tests for one in kept])
@@ -345,15 +345,24 @@ def _separations(
 
 
 def _lone(
-    M: Array, A: Array, s: Array, owner: Index, count: Index, size: float
+    M: Array, A: Array, s: Array, count: Index, size: float
 ) -> tuple[Array, Array, Array]:
     """Root of what each fault alone adds, shift and evidence; errors in units of their floors."""
     lone, shift = np.zeros_like(M), np.zeros((len(M), len(count)))
     evidence = np.zeros(len(count))
-    for one, c in enumerate(count.tolist()):
-        block = np.flatnonzero(owner == one)
+    first = np.cumsum(count) - count
+    # Of one parameter, all at once: most are.
+    own = np.flatnonzero(count == 1)
+    at = first[own]
+    prior = 3.0 / size**2
+    variance = 1 / (np.maximum(A[at, at], 0.0) + prior)
+    lone[:, at] = M[:, at] * np.sqrt(variance)
+    shift[:, own] = M[:, at] * (variance * s[at])
+    evidence[own] = (variance * s[at]**2 + np.log(prior * variance)) / 2
+    for one in np.flatnonzero(count > 1).tolist():
+        block = np.arange(first[one], first[one] + count[one])
         values, vectors = np.linalg.eigh(A[np.ix_(block, block)])
-        prior = (c + 2.0) / size**2
+        prior = (count[one] + 2.0) / size**2
         variance = 1 / (np.maximum(values, 0.0) + prior)
         pull = vectors.T @ s[block]
         lone[:, block] = M[:, block] @ vectors * np.sqrt(variance)
@@ -378,8 +387,7 @@ def _beside(
         pull = A[:, first] @ np.linalg.inv(
             A[np.ix_(first, first)] + prior * np.eye(np.sum(first)))
         found[own] = _lone(
-            np.zeros((0, len(s))), A - pull @ A[first], s - pull @ s[first], owner, count, size,
-        )[2][own]
+            np.zeros((0, len(s))), A - pull @ A[first], s - pull @ s[first], count, size)[2][own]
     return found
 
 

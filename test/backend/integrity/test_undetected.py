@@ -128,7 +128,7 @@ def test_a_lone_fault_is_that_of_a_solve_with_it_and_evidence_that_of_dense_gaus
     inverse = np.linalg.inv(J.T @ J)
     M, P = inverse @ J.T @ G, np.eye(len(J)) - J @ inverse @ J.T
     r, owner = P @ r, np.repeat(np.arange(3), parts)
-    lone, shift, evidence = _lone(M, G.T @ P @ G, G.T @ r, owner, parts, 10.0)
+    lone, shift, evidence = _lone(M, G.T @ P @ G, G.T @ r, parts, 10.0)
     free = np.eye(len(J)) + 1e5 * J @ J.T
     none = multivariate_normal(np.zeros(len(J)), free).logpdf(r)
     for fault, c in enumerate(parts):
@@ -151,10 +151,10 @@ def test_beside_the_likeliest_fault_evidence_is_that_of_both():
     r = random.normal(size=len(J)) + 1.5 * G[:, 1] + 0.3 * G[:, 3]
     P = np.eye(len(J)) - J @ np.linalg.inv(J.T @ J) @ J.T
     r, owner, told = P @ r, np.repeat(np.arange(3), parts), np.array([True, False, True])
-    model = G.T @ P @ G, G.T @ r, owner, parts, 10.0
-    evidence = _lone(np.zeros((0, 4)), *model)[2]
+    model = G.T @ P @ G, G.T @ r
+    evidence = _lone(np.zeros((0, 4)), *model, parts, 10.0)[2]
     assert np.argmax(evidence) == 1
-    found = _beside(*model, evidence, told)
+    found = _beside(*model, owner, parts, 10.0, evidence, told)
     free = np.eye(len(J)) + 1e5 * J @ J.T
     none = multivariate_normal(np.zeros(len(J)), free).logpdf(r)
 
@@ -165,7 +165,7 @@ def test_beside_the_likeliest_fault_evidence_is_that_of_both():
     # Levels do not count fault 1: the likeliest of the others is beside these.
     first, second = sorted((0, 2), key=lambda k: -evidence[k])
     assert found[second] == pytest.approx(both(first, second) - evidence[first], abs=1e-3)
-    found = _beside(*model, evidence, np.zeros(3, dtype=bool))
+    found = _beside(*model, owner, parts, 10.0, evidence, np.zeros(3, dtype=bool))
     for k in (0, 2):
         assert found[k] == pytest.approx(both(1, k) - evidence[1], abs=1e-3)
 
