@@ -172,12 +172,14 @@ def test_a_file_that_may_not_grow_is_an_error_in_words(line, here):
     assert not [path for path in here.rglob('*new*') if path.is_file() or 'run' not in line]
 
 
-@pytest.mark.parametrize('after_s', [0.01, 0.7])
-def test_ctrl_c_is_130_without_a_traceback(after_s, here):
-    """While modules are imported, and while it works."""
+@pytest.mark.parametrize('when', [
+    "sys.addaudithook(lambda event, args: (event, *args[:1]) == ('import', "
+    "'sparser_ros.io.simulation') and os.kill(os.getpid(), signal.SIGINT))",
+    'threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()'],
+    ids=['while modules are imported', 'while it works'])
+def test_ctrl_c_is_130_without_a_traceback(when, here):
     interrupted = (
-        'import os, signal, sys, threading; from sparser_ros.cli.main import command\n'
-        f'threading.Timer({after_s}, os.kill, (os.getpid(), signal.SIGINT)).start()\n'
+        f'import os, signal, sys, threading; from sparser_ros.cli.main import command\n{when}\n'
         "sys.argv[1:] = 'simulate -o long --minutes 1000'.split(); sys.exit(command())")
     # -B: a signal while Python writes byte code can truncate the file, for all other processes.
     done = subprocess.run([sys.executable, '-B', '-c', interrupted], capture_output=True,
