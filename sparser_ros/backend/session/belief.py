@@ -59,9 +59,8 @@ if TYPE_CHECKING:
     from ...config.backend_config import BackendConfig, IntegrityConfig
     from ...config.sparser import SparserConfig
 
-CAUTION = 0.05
-"""Share of the accepted risk from which an operator hears of it: by default from 0.25 % on, so that
-of 400 seconds of which nothing is told less than one is wrong."""
+CAUTION = 0.2
+"""Share of the accepted risk from which an operator hears of it."""
 
 
 def audited_rows(hidden: HiddenFaults, graph: Graph) -> Index:
@@ -192,19 +191,32 @@ def _beside(
             break
         worst = max(texts, key=lambda robot: float(np.trace(views[robot].noise)))
         scene = _without(scene, {worst: texts[worst]})
+    headings = {
+        state.robot: risk for state in scene.robots if state.location is Location.LOCATED
+        and state.robot in views and (risk := _heading_risk(state.robot, scene, config))}
     robots = tuple(
-        replace(state, location=Location.POSITION_ONLY, missing=text)
-        if state.location is Location.LOCATED and state.robot in views
-        and (text := _gauge_lost(state.robot, scene, config)) else state
+        replace(state, location=Location.POSITION_ONLY, missing=(
+            f'heading too uncertain for the size of the map: {risk.reason}'))
+        if (risk := headings.get(state.robot)) and risk.probability > limit else state
         for state in scene.robots)
     risks = {robot: max(risk, along.get(robot, risk), key=lambda seen: seen.probability)
              for robot, risk in risks.items()}
-    return replace(scene, robots=robots), tuple(
+    return replace(scene, robots=robots), (
+        *_cautions(risks, 'the position of {robot}', config),
+        *_cautions(headings, f'the position of {scene.gauge} beside the path of {{robot}}', config))
+
+
+def _cautions(
+    risks: Mapping[str, _Risk], what: str, config: BackendConfig
+) -> tuple[Finding, ...]:
+    """Findings on risks that are accepted and not small."""
+    limit = config.observability.integrity_risk
+    return tuple(
         Finding('position_risk', robot, (
-            f'the position of {robot} is off by more than {config.observability.alert_limit_m:g} m '
-            f'with a probability of {100 * risk.probability:.1g} %: {risk.reason}'),
-            risk.probability)
-        for robot, risk in risks.items() if risk.probability > CAUTION * limit)
+            f'{what.format(robot=robot)} is off by more than '
+            f'{config.observability.alert_limit_m:g} m with a probability of '
+            f'{100 * risk.probability:.1g} %: {risk.reason}'), risk.probability)
+        for robot, risk in risks.items() if CAUTION * limit < risk.probability <= limit)
 
 
 def _without(scene: Scene, texts: Mapping[str, str]) -> Scene:
@@ -214,26 +226,6 @@ def _without(scene: Scene, texts: Mapping[str, str]) -> Scene:
         if state.robot in texts else state for state in scene.robots))
 
 
-def _gauge_lost(robot: str, scene: Scene, config: BackendConfig) -> str:
-    """Why the heading of a robot is too uncertain for the size of a map without beacons, or ''.
-
-    Seen from its path the gauge robot must be within the alert limit as well.
-    """
-    if scene.anchored or not scene.owners or robot == scene.gauge:
-        return ''
-    accepted = config.observability
-    view = view_of(scene.gauge, scene, None, scene.keyframes(robot))
-    if view is None:
-        return ''
-    risk = beyond(
-        np.zeros((1, len(view.noise))), view.noise[None], accepted.alert_limit_m)[0]
-    if risk <= accepted.integrity_risk:
-        return ''
-    sigma = math.sqrt(float(np.linalg.eigvalsh(view.noise)[-1]))
-    return (f'heading too uncertain for the size of the map: seen from it, {scene.gauge} is '
-            f'uncertain by {sigma:.1f} m; ranges from places further apart are missing')
-
-
 @dataclass(frozen=True)
 class _Risk:
     """That a position is off by more than the alert limit."""
@@ -241,6 +233,24 @@ class _Risk:
     probability: float
     reason: str
     """What it is due to most, in words."""
+
+
+def _heading_risk(robot: str, scene: Scene, config: BackendConfig) -> _Risk | None:
+    """That the heading of a robot is too uncertain for the size of a map without beacons.
+
+    Seen from its path the gauge robot must be within the alert limit as well.
+    """
+    if scene.anchored or not scene.owners or robot == scene.gauge:
+        return None
+    view = view_of(scene.gauge, scene, None, scene.keyframes(robot))
+    if view is None:
+        return None
+    sigma = math.sqrt(float(np.linalg.eigvalsh(view.noise)[-1]))
+    return _Risk(
+        float(beyond(np.zeros((1, len(view.noise))), view.noise[None],
+                     config.observability.alert_limit_m)[0]),
+        f'seen from it, {scene.gauge} is uncertain by {sigma:.1f} m; ranges from places further '
+        'apart are missing')
 
 
 def _risk(view: View, hidden: HiddenFaults | None, config: BackendConfig) -> _Risk:

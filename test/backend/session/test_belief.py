@@ -22,11 +22,15 @@ from sparser_ros.backend.session.belief import (
     protection_levels,
     without_the_doubtful,
 )
-from sparser_ros.backend.session.scene import JointCovariance, scene_of, view_of
+from sparser_ros.backend.session.scene import JointCovariance, Scene, scene_of, view_of
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location, tracked_map
+from sparser_ros.backend.session.solution import Location, RobotLocation, tracked_map
 from sparser_ros.config import SolverConfig
-from sparser_ros.config.backend_config import IntegrityConfig, ObservabilityConfig
+from sparser_ros.config.backend_config import (
+    BackendConfig,
+    IntegrityConfig,
+    ObservabilityConfig,
+)
 from sparser_ros.linalg.rotations import align
 from sparser_ros.solver import solve
 
@@ -109,9 +113,33 @@ def test_a_robot_that_is_placed_at_a_risk_is_told_of():
     assert told['B'].kind == 'position_risk' and 0.02 < told['B'].value < 0.05
     assert told['B'].text.startswith(
         'the position of B is off by more than 1 m with a probability of 3 %: with a probability')
-    # A twentieth of the accepted risk is small.
-    assert placed(1.0, 3.0, accepted={'integrity_risk': 0.9}) == ({}, {})
-    assert placed(-3.0, 3.0) == ({}, {})
+    # A fifth of the accepted risk is small.
+    assert placed(1.0, 3.0, accepted={'integrity_risk': 0.2}) == ({}, {})
+    assert placed(-1.0, 3.0) == ({}, {})
+
+
+@pytest.mark.parametrize(('sigma', 'location', 'told'), [
+    (0.01, Location.LOCATED, False), (0.02, Location.LOCATED, True),
+    (0.03, Location.POSITION_ONLY, False)])
+def test_a_heading_that_is_uncertain_for_the_size_of_the_map_is_told_of(sigma, location, told):
+    """B knows its place to 0.04 m and its heading to `sigma`; A is 20 m away."""
+    paths = [np.column_stack([np.linspace(0, 4, 4), [0.0, 1.0, 1.0, 0.0]]) + at
+             for at in ([0.0, 0.0], [22.0, 0.0])]
+    position = np.concatenate([paths[0][-1:], paths[1][-1:], *paths])
+    of_b = np.array([0, 1, 0, 0, 0, 0, 1, 1, 1, 1])
+    arm = position - paths[1].mean(axis=0)
+    turned = (of_b[:, None] * np.column_stack([-arm[:, 1], arm[:, 0], np.ones(10)])).ravel()
+    scene = Scene(
+        [RobotLocation(name, Location.LOCATED) for name in 'AB'], ('A', 'B'), position, (),
+        np.arange(10), sigma**2 * np.outer(turned, turned) + 1e-5 * np.eye(30), {}, False,
+        tuple('AAAABBBB'))
+    found, cautions = without_the_doubtful(scene, None, BackendConfig())
+    assert [state.location for state in found.robots] == [Location.LOCATED, location]
+    assert [one.subject for one in cautions] == ['B'] * told
+    assert all(one.text.startswith('the position of A beside the path of B is off')
+               for one in cautions)
+    if location is not Location.LOCATED:
+        assert found.robots[1].missing.startswith('heading too uncertain for the size of the map')
 
 
 @pytest.mark.parametrize(('evidence', 'metres', 'options', 'robots'), [
