@@ -7,7 +7,7 @@ import heapq
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -34,7 +34,6 @@ from .track import Attachment, Track
 
 BEACON_HEIGHT_SIGMA_M = 0.1
 """Of the height of a beacon where its `sigma_m` says nothing: tape measures."""
-SECOND_NS = 1_000_000_000
 MAX_WAITING = 10_000
 """Measurements of a kind that wait for odometry; further ones are refused."""
 MAX_KNOWN = 100_000
@@ -240,39 +239,6 @@ class StampOrder(Generic[S]):
         """Those whose time has come, oldest first."""
         while self._heap and (flush or self._heap[0][0] + self.delay_ns <= newest_ns):
             yield heapq.heappop(self._heap)[-1]
-
-
-class RateLimit:
-    """At most so many measurements per second of data time, of each pair and in all.
-
-    When all together are too many, a pair keeps its equal share of the total.
-    """
-
-    def __init__(self, per_pair_hz: float, total_hz: float) -> None:
-        self._per_pair = max(1, round(per_pair_hz))
-        self._total = max(1, round(total_hz))
-        self._passed: deque[tuple[int, tuple[str, str]]] = deque()
-        self._counts: Counter[tuple[str, str]] = Counter()
-
-    def exceeded(self, stamp_ns: int, pair: tuple[str, str]) -> str:
-        """The senders that exceed their limit with this measurement, in words; '' = none.
-
-        Measurements come in the order of their stamps.
-        """
-        while self._passed and stamp_ns - self._passed[0][0] >= SECOND_NS:
-            _, old = self._passed.popleft()
-            self._counts[old] -= 1
-            if not self._counts[old]:
-                del self._counts[old]
-        count = self._counts.get(pair, 0)
-        pairs = len(self._counts) + (count == 0)
-        if count >= self._per_pair:
-            return f'between {pair[0]} and {pair[1]}'
-        if len(self._passed) >= self._total and count >= max(1, self._total // pairs):
-            return 'of all together'
-        self._passed.append((stamp_ns, pair))
-        self._counts[pair] += 1
-        return ''
 
 
 def remember(table: OrderedDict, key: Hashable, value: object = None) -> None:

@@ -4,20 +4,54 @@ are configured or heard often enough."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ..graph.finding import Finding
-from .assembly import Intake, Pending, RateLimit, Shared, StampOrder, remember
+from .assembly import Intake, Pending, Shared, StampOrder, remember
 from .clocks import nanoseconds
 from .radios import Radio, same_number, similar
 
 MAX_STRANGERS = 200
 """Names heard too rarely to be beacons that are remembered; the oldest goes first."""
+SECOND_NS = 1_000_000_000
 FLUSHED_STRANGERS = 20
 """At the end of the data so many of them become beacons after all; more are noise."""
+
+
+class RateLimit:
+    """At most so many measurements per second of data time, of each pair and in all.
+
+    When all together are too many, a pair keeps its equal share of the total.
+    """
+
+    def __init__(self, per_pair_hz: float, total_hz: float) -> None:
+        self._per_pair = max(1, round(per_pair_hz))
+        self._total = max(1, round(total_hz))
+        self._passed: deque[tuple[int, tuple[str, str]]] = deque()
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def exceeded(self, stamp_ns: int, pair: tuple[str, str]) -> str:
+        """The senders that exceed their limit with this measurement, in words; '' = none.
+
+        Measurements come in the order of their stamps.
+        """
+        while self._passed and stamp_ns - self._passed[0][0] >= SECOND_NS:
+            _, old = self._passed.popleft()
+            self._counts[old] -= 1
+            if not self._counts[old]:
+                del self._counts[old]
+        count = self._counts.get(pair, 0)
+        pairs = len(self._counts) + (count == 0)
+        if count >= self._per_pair:
+            return f'between {pair[0]} and {pair[1]}'
+        if len(self._passed) >= self._total and count >= max(1, self._total // pairs):
+            return 'of all together'
+        self._passed.append((stamp_ns, pair))
+        self._counts[pair] += 1
+        return ''
 
 
 @dataclass
@@ -36,13 +70,14 @@ class BeaconIntake(Intake[B]):
     limits = 'ranges.max_rate_hz or ranges.max_total_rate_hz'
     """Parameters of the rates."""
 
-    def __init__(self, shared: Shared, delay_ns: int, limit: RateLimit, interval_s: float,
-                 wanted: int) -> None:
+    def __init__(self, shared: Shared, delay_ns: int, rates_hz: tuple[float, float],
+                 interval_s: float, wanted: int) -> None:
+        """`rates_hz`: of each pair, and in all."""
         super().__init__(shared)
         self._radios = shared.radios
         self._order: StampOrder[B] = StampOrder(
             nanoseconds(shared.config.stamps.reorder_window_s) + delay_ns)
-        self._limit, self._interval_ns = limit, nanoseconds(interval_s)
+        self._limit, self._interval_ns = RateLimit(*rates_hz), nanoseconds(interval_s)
         self._wanted = wanted
         self._most = shared.config.ranges.max_new_beacons
         self._strangers: OrderedDict[str, list[B]] = OrderedDict()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ..graph import Ranges as RangeTable
 from ..graph.finding import Finding
-from .assembly import Assembly, RateLimit, Shared
+from .assembly import Assembly, Shared
 from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
 from .motion import LARGEST, believed_m2
@@ -64,7 +64,7 @@ class Ranges(BeaconIntake[PendingRange]):
         options = self._options = shared.config.ranges
         self._merge_ns = nanoseconds(options.merge_window_s)
         super().__init__(
-            shared, self._merge_ns, RateLimit(options.max_rate_hz, options.max_total_rate_hz),
+            shared, self._merge_ns, (options.max_rate_hz, options.max_total_rate_hz),
             options.min_interval_s, options.new_beacon_ranges)
         self._units = UnitCheck()
         self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..graph import Sightings as SightingTable
 from ..graph.finding import Finding
-from .assembly import MAX_WAITING, Assembly, RateLimit, Shared, remember
+from .assembly import MAX_WAITING, Assembly, Shared, remember
 from .beacons import BeaconIntake, PendingBeacon
 from .frames import mounted
 from .motion import Pose, Space, Vector, believed_m2, fault, place_fault, rotation_rows
@@ -41,7 +41,7 @@ class Sightings(BeaconIntake[PendingSighting]):
     def __init__(self, shared: Shared) -> None:
         options = self._options = shared.config.sightings
         super().__init__(
-            shared, 0, RateLimit(options.max_total_rate_hz, options.max_total_rate_hz),
+            shared, 0, (options.max_total_rate_hz, options.max_total_rate_hz),
             options.min_interval_s, options.new_landmark_sightings)
         self._frames, self._revision = shared.frames, shared.frames.revision
         self._unplaced: deque[tuple[SightingSample, int]] = deque()
