@@ -31,9 +31,9 @@ from .doubts import (
     exceeds,
     lasting,
 )
-from .faults import hypotheses_of
+from .faults import JUMP, hypotheses_of
 from .gate import Gate, OdometryWindows, gate_of, odometry_windows
-from .hypotheses import ANTENNA, HEIGHT, Hypothesis, common_hypotheses
+from .hypotheses import ALTIMETER, ANTENNA, HEIGHT, Hypothesis, common_hypotheses
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_errors import OdometryErrors
 from .places import frame_reason, known_beacons, swapped_or_misplaced
@@ -207,7 +207,9 @@ def _explained(
     clear = -2 * float(np.log(false_alarm))
     unlikely = [number for number, one in enumerate(tested) if one.kind == ANTENNA
                 and not stands_out(undetected, f'{ANTENNA} of {one.subject}', clear)]
-    unlikely += _heights_like_lengths(scores, tested)
+    alone = gains_alone(scores, tested)
+    unlikely += _heights_like_lengths(alone, tested) + _jumps_like_steps(
+        alone, tested, false_alarm)
     most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
     faults = [
         (one, theta) for one, theta, _ in selected(scores, tested, false_alarm, unlikely)
@@ -238,17 +240,35 @@ def _noise(model: LinearModel, scores: Scores) -> float:
     return max(1.0, square / degrees) if degrees > 0 else 1.0
 
 
-def _heights_like_lengths(scores: Scores, tested: Sequence[Hypothesis]) -> list[int]:
+def _heights_like_lengths(alone: Array, tested: Sequence[Hypothesis]) -> list[int]:
     """Heights of which a radio whose ranges are long explains nearly as much.
 
     Delays that radios share look alike, are usual, and can be taken off: what is a height shows
     beside them.
     """
-    alone = gains_alone(scores, tested)
     length = max((gain for gain, fault in zip(alone, tested, strict=True)
                   if fault.kind == 'range_bias'), default=0.0)
     return [number for number, fault in enumerate(tested)
             if fault.kind == HEIGHT and length > _ALIKE * alone[number]]
+
+
+def _jumps_like_steps(
+    alone: Array, tested: Sequence[Hypothesis], false_alarm: float
+) -> list[int]:
+    """Jumps of odometry that explain more than an altimeter's fault of that robot by chance only.
+
+    Tables below a robot are usual, and a jump bears a step of its height as well.
+    """
+    found = []
+    for number, fault in enumerate(tested):
+        if fault.kind != JUMP:
+            continue
+        height = max((gain for gain, other in zip(alone, tested, strict=True)
+                      if (other.kind, other.subject) == (ALTIMETER, fault.subject)), default=0.0)
+        more = fault.columns.shape[1] - 1
+        if alone[number] - height < chdtri(more, false_alarm / fault.tests):
+            found.append(number)
+    return found
 
 
 def _names(finding: Finding) -> tuple[str, ...]:

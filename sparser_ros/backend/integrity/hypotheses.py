@@ -246,33 +246,42 @@ def altimeter_drifts(
         return []
     root = model.root('heights', table.precision)
     owner, stamp_ns = owners(graph, table.point), stamps_of(graph, table)
-    found = []
+    worst, found = _worst_edges(model), []
     for number, name in enumerate(graph.robots):
         own = np.flatnonzero(owner == number)
         if len(own) < 2:
             continue
-        ago = (stamp_ns[own].max() - stamp_ns[own]) * 1e-9
+        newest_ns = int(stamp_ns[own].max())
+        ago = (newest_ns - stamp_ns[own]) * 1e-9
         span = min(float(ago.max()), _LONGEST_DRIFT_S)
         edges = np.linspace(0.0, max(span, 1e-3), _DRIFT_PARTS + 1)
         end, begin = np.triu_indices(_DRIFT_PARTS + 1, 1)
         ramps = np.clip((edges[begin] - ago[:, None]) / (edges[begin] - edges[end]), 0.0, 1.0)
+        lengths, until, times = edges[begin] - edges[end], edges[end], begin
+        if name in worst:
+            # Where its odometry is bent most it may have stepped: onto a table, off a roof.
+            edge, count = worst[name]
+            step_ns = int(graph.poses.stamp_ns[graph.relative_poses.i[edge]])
+            ramps = np.column_stack([ramps, stamp_ns[own] > step_ns])
+            lengths, times = np.append(lengths, 0.0), np.append(times, count)
+            until = np.append(until, max(newest_ns - step_ns, 0) * 1e-9)
         columns = model.columns('heights', own, root[own, None] * ramps)
         found += [
             Hypothesis(
                 ALTIMETER, name, columns[:, [k]], _DRIFT_FLOOR_M,
-                partial(_drifts, name, length, until), times, seconds=0.0 if until else length)
-            for k, (length, until, times) in enumerate(zip(
-                (edges[begin] - edges[end]).tolist(), edges[end].tolist(), begin.tolist(),
-                strict=True))]
+                partial(_drifts, name, length, ago_s), tests, seconds=0.0 if ago_s else length)
+            for k, (length, ago_s, tests) in enumerate(zip(
+                lengths.tolist(), until.tolist(), times.tolist(), strict=True))]
     return found
 
 
 def _drifts(name: str, seconds: float, ago: float, theta: Array) -> Finding:
     which = 'high' if theta[0] > 0 else 'low'
-    until = f', until {ago:.0f} s ago' if ago else ''
+    speed = f'within {seconds:.0f} s' if seconds else 'at once'
+    until = f', {"until " if seconds else ""}{ago:.0f} s ago' if ago else ''
     return Finding(
         ALTIMETER, name, f'the heights of {name} have come to be {abs(theta[0]):.1f} m too '
-        f'{which} within {seconds:.0f} s{until}: its altimeter drifts, or stands over something '
+        f'{which} {speed}{until}: its altimeter drifts, or stands over something '
         'else', float(theta[0]), 'm')
 
 
@@ -285,6 +294,16 @@ def _odometry(model: LinearModel) -> dict[str, Index]:
     robot = np.where(rel.odometry, model.graph.poses.robot[rel.i], -1) if len(rel) else rel.i
     return {name: own for number, name in enumerate(model.graph.robots)
             if len(own := np.flatnonzero(robot == number))}
+
+
+def _worst_edges(model: LinearModel) -> dict[str, tuple[int, int]]:
+    """Of each robot that has odometry the relative pose that fits worst, and among how many."""
+    rel = model.graph.relative_poses
+    square = sum(
+        np.sum(model.residual[model.rows(part)].reshape(len(rel), -1) ** 2, 1)
+        for part in ('moves', 'turns')) if len(rel) else np.zeros(0)
+    return {name: (int(own[np.argmax(square[own])]), len(own))
+            for name, own in _odometry(model).items()}
 
 
 def _turn_root(model: LinearModel) -> Array:
@@ -344,11 +363,8 @@ def odometry_jumps(
     """Odometry of one robot jumped once, where it fits worst: by an extra step in its frame."""
     graph, rel, d = model.graph, model.graph.relative_poses, model.graph.dimension
     turns, found = 1 if d == 2 else 3, []
-    square = sum(
-        np.sum(model.residual[model.rows(part)].reshape(len(rel), -1) ** 2, 1)
-        for part in ('moves', 'turns')) if len(rel) else np.zeros(0)
-    for name, own in _odometry(model).items():
-        worst = own[[np.argmax(square[own])]]
+    for name, (edge, count) in _worst_edges(model).items():
+        worst = np.array([edge])
         rotation = model.estimate.rotation[rel.i[worst]]
         step = np.zeros((1, d + turns, d + turns))
         step[:, :d, :d] = -model.root('relative_poses', rel.tau)[worst] * rotation
@@ -357,7 +373,7 @@ def odometry_jumps(
         found.append(Hypothesis(
             'odometry_jump', name, model.columns('moves', worst, step[:, :d]) + model.columns(
                 'turns', worst, step[:, d:]), config.bias_floor_m,
-            partial(_jumped, name, d, seconds), len(own)))
+            partial(_jumped, name, d, seconds), count))
     return found
 
 

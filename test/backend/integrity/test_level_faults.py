@@ -86,3 +86,22 @@ def test_tables_below_a_laser_are_named():
     assert own.value == pytest.approx(28, abs=7)
     (metres,) = re.findall(r'by (\S+) m:', own.text)
     assert float(metres) == pytest.approx(-0.9, abs=0.15)
+
+
+@pytest.mark.parametrize('seed', [5, 6, 8])
+def test_a_height_that_steps_for_good_is_no_jump_of_the_odometry(seed):
+    found = examined(*flown(seed, lambda at: -0.9 * (at > 0.5)))
+    assert {(one.kind, one.subject) for one in found.findings} == {(ALTIMETER, 'B')}
+    assert re.search(r'0\.[89] m too low at once, (39|40) s ago', told(found)[ALTIMETER, 'B'].text)
+    assert not found.gate.robots
+
+
+def test_a_jump_across_is_one_although_there_are_heights():
+    graph, truth = flown(5)
+    rel = graph.relative_poses
+    row = np.flatnonzero(rel.odometry & (graph.poses.robot[rel.i] == 1))[STEPS // 2]
+    jumped = rel.translation + np.where(
+        np.arange(len(rel)) == row, 1.0, 0.0)[:, None] * np.array([3.0, 0.0, 0.0])
+    found = examined(graph.replaced(relative_poses=rel.replaced(translation=jumped)), truth)
+    assert ('odometry_jump', 'B') in {(one.kind, one.subject) for one in found.findings}
+    assert set(found.gate.robots) == {'B'}
