@@ -59,8 +59,9 @@ if TYPE_CHECKING:
     from ...config.backend_config import BackendConfig, IntegrityConfig
     from ...config.sparser import SparserConfig
 
-CAUTION = 0.2
-"""Share of the accepted risk from which an operator hears of it."""
+CAUTION, FAULT_CAUTION = 0.2, 0.05
+"""Shares of the accepted risk from which an operator hears of it, and of that of hidden faults:
+noise ends with more ranges, a fault goes on until somebody looks for it."""
 
 
 def audited_rows(hidden: HiddenFaults, graph: Graph) -> Index:
@@ -216,7 +217,8 @@ def _cautions(
             f'{what.format(robot=robot)} is off by more than '
             f'{config.observability.alert_limit_m:g} m with a probability of '
             f'{100 * risk.probability:.1g} %: {risk.reason}'), risk.probability)
-        for robot, risk in risks.items() if CAUTION * limit < risk.probability <= limit)
+        for robot, risk in risks.items() if risk.probability <= limit and (
+            risk.probability > CAUTION * limit or risk.of_faults > FAULT_CAUTION * limit))
 
 
 def _without(scene: Scene, texts: Mapping[str, str]) -> Scene:
@@ -233,6 +235,8 @@ class _Risk:
     probability: float
     reason: str
     """What it is due to most, in words."""
+    of_faults: float = 0.0
+    """What hidden faults add to that of noise."""
 
 
 def _heading_risk(robot: str, scene: Scene, config: BackendConfig) -> _Risk | None:
@@ -266,15 +270,16 @@ def _risk(view: View, hidden: HiddenFaults | None, config: BackendConfig) -> _Ri
         risk = likely * beyond(shift, covariance, limit)
     sound = max(1 - float(np.sum(likely)), 0.0) * float(alone)
     total = sound + float(np.sum(risk))
+    of_faults = float(np.sum(np.maximum(risk - likely * alone, 0.0)))
     if hidden is None or not len(risk) or sound >= np.max(risk):
         sigma = math.sqrt(float(np.linalg.eigvalsh(view.noise)[-1]))
         return _Risk(total, (
             f'its position is uncertain by {sigma:.1f} m; more ranges, or ranges from other '
-            'places, are missing'))
+            'places, are missing'), of_faults)
     worst = int(np.argmax(risk))
     return _Risk(total, _reason(
         hidden.causes[worst], float(likely[worst]), float(np.linalg.norm(shift[worst])),
-        math.sqrt(float(np.linalg.eigvalsh(covariance[worst])[-1]))))
+        math.sqrt(float(np.linalg.eigvalsh(covariance[worst])[-1]))), of_faults)
 
 
 def beyond(shift: Array, covariance: Array, limit: float) -> Array:
