@@ -19,6 +19,7 @@ from ...graph import Estimate, Graph, Ranges
 from ...graph.ends import RangeEnds
 from ...graph.estimate import antennas
 from ...graph.finding import Finding
+from ..observability.datum import directions_open
 from ..observability.registration import candidates, ranges_to
 from .doubts import FAR_SIGMA, ordinary
 from .faults import ranges_of
@@ -51,8 +52,8 @@ def configured_place(graph: Graph, landmark: int) -> Array:
 def frame_reason(graph: Graph, findings: Sequence[Finding], largest_bias_m: float) -> str:
     """Why known beacons no longer fix the frame of map, or ''.
 
-    Of two that contradict each other either may be wrong: then only others can fix map, in the
-    plane two of them, in space three. Fixes of robots fix it as well. What looks like a bias of
+    Of two that contradict each other either may be wrong: then only others can fix map. Fixes of
+    robots fix it as well. What looks like a bias of
     more than `largest_bias_m` of a known beacon's radio is rather a wrong place seen from one side.
     """
     configured = {graph.landmarks.names[k] for k in known_beacons(graph)}
@@ -63,8 +64,10 @@ def frame_reason(graph: Graph, findings: Sequence[Finding], largest_bias_m: floa
     if not at_fault or len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
         return ''
     suspected = {name for finding in at_fault for name in finding.subject.split(' and ')}
-    sound = [k for k in known_beacons(graph) if graph.landmarks.names[k] not in suspected]
-    if len(sound) >= graph.dimension:
+    sound = [configured_place(graph, k) for k in known_beacons(graph)
+             if graph.landmarks.names[k] not in suspected]
+    if directions_open(
+            np.reshape(sound, (-1, graph.dimension)), bool(len(graph.verticals))) <= 1:
         return ''
     names = ', '.join(graph.landmarks.names[k] for k in known_beacons(graph))
     return (f'the configured places of the known beacons ({names}) contradict each other, and they '

@@ -105,36 +105,61 @@ def relative_to(
     return np.concatenate([motions((place - centre)[None], outside) @ rigid, rigid[d:]])
 
 
+def known_points(graph: Graph) -> Array:
+    """(k, d): measured beacons of known position, position fixes and priors on poses."""
+    fixed = np.flatnonzero(graph.landmarks.fixed & measured(graph))
+    return np.concatenate([
+        graph.landmarks.position[fixed], graph.absolute_positions(graph.dimension)])
+
+
+def directions_open(points: Array, levelled: bool) -> int:
+    """How many directions known points (k, d) lack to fix a frame.
+
+    0: it is fixed. 1: up to its mirror image, which robots that turn exclude. More: a rotation is
+    open. Where the vertical is known points are seen from above.
+    """
+    if levelled:
+        points = points[:, :-1]
+    d = points.shape[1]
+    if not len(points):
+        return d + 1
+    distinct = np.unique(np.round(points, 2), axis=0)
+    extent = np.linalg.svd(distinct - np.mean(distinct, axis=0), compute_uv=False)
+    return d - int(np.sum(extent > _SAME_POINT_M))
+
+
 def frame_missing(graph: Graph) -> str:
     """What known beacons, position fixes and priors leave open of the frame `map`; '' = nothing.
 
-    A pose with a heading fixes the frame. Otherwise the known points that are measured count by
-    the space that they span: d dimensions fix it, d - 1 leave a mirror image (which robots that
-    turn exclude), fewer leave a heading free. Odometry and ranges must tie everything else.
+    A pose with a heading fixes the frame. Odometry and ranges must tie everything else.
     """
-    d = graph.dimension
-    known = np.flatnonzero(graph.landmarks.fixed & _measured(graph))
     if np.any(graph.pose_priors.kappa > 0):
         return ''
-    points = np.concatenate([
-        graph.landmarks.position[known], graph.point_priors.position,
-        graph.pose_priors.translation])
-    if len(points) == 0:
-        return 'no known beacon or fix is heard: map starts at the gauge robot'
-    extent = np.linalg.svd(points - np.mean(points, axis=0), compute_uv=False)
-    span = int(np.sum(extent > _SAME_POINT_M))
-    what = ', '.join(graph.landmarks.names[k] for k in known.tolist()) or 'position fixes'
-    if span >= d:
+    points, levelled = known_points(graph), bool(len(graph.verticals))
+    missing = directions_open(points, levelled)
+    if missing == 0:
         return ''
-    if span == d - 1:
-        shape = 'line' if d == 2 else 'plane'
+    if not len(points):
+        return 'no known beacon or fix is heard: map starts at the gauge robot'
+    known = np.flatnonzero(graph.landmarks.fixed & measured(graph))
+    what = ', '.join(graph.landmarks.names[k] for k in known.tolist()) or 'position fixes'
+    if missing == 1:
+        shape = 'vertical plane' if levelled else 'line' if graph.dimension == 2 else 'plane'
         return f'the known points lie on one {shape} ({what}): map is fixed up to its mirror image'
-    free = 'its heading is unobservable' if d == 2 else 'a turn about them is unobservable'
+    free = ('its heading is unobservable' if levelled or graph.dimension == 2
+            else 'a turn about them is unobservable')
     return (f'known points give map a position only ({what}): {free}; another known beacon, or the '
             'initial pose of the gauge robot, is missing')
 
 
-def _measured(graph: Graph) -> Mask:
+def frame_fixed(graph: Graph) -> bool:
+    """Whether absolute data could fix the frame, up to a mirror image."""
+    return bool(np.any(graph.pose_priors.kappa > 0)) or directions_open(
+        known_points(graph), bool(len(graph.verticals))) <= 1
+
+
+def measured(graph: Graph) -> Mask:
+    """(m,): landmarks with ranges or sightings."""
     seen = np.zeros(graph.n_landmarks, dtype=bool)
     for endpoint in (graph.ranges.source, graph.ranges.target, graph.sightings.point):
         seen[~endpoint[endpoint < 0]] = True

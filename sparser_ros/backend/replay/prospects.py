@@ -21,8 +21,9 @@ from ...graph.parts import extract
 from ...linalg.process import single_threaded_blas
 from ...solver.covariance import Linearised, normal_solver
 from ..integrity.linear_model import keyframes_of
+from ..observability.datum import frame_fixed
 from ..session.belief import without_the_doubtful
-from ..session.frame import anchors_determine, without_anchors
+from ..session.frame import without_anchors
 from ..session.scene import JointCovariance, landmarks_beside_each_other, scene_of
 from ..session.solution import Location, RobotLocation
 
@@ -91,7 +92,7 @@ def _placed(
     own, here = part.graph, part.of(estimate)
     if not own.n_poses:
         return set()
-    if own.anchored and not anchors_determine(own):
+    if own.anchored and not frame_fixed(own):
         own = without_anchors(own)
     heard = np.zeros(own.n_landmarks, dtype=bool)
     for table in own.tables().values():

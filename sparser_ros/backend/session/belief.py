@@ -216,7 +216,7 @@ def _cautions(
         Finding('position_risk', robot, (
             f'{what.format(robot=robot)} is off by more than '
             f'{config.observability.alert_limit_m:g} m with a probability of '
-            f'{100 * risk.probability:.1g} %: {risk.reason}'), risk.probability)
+            f'{100 * risk.probability:.2g} %: {risk.reason}'), risk.probability)
         for robot, risk in risks.items() if risk.probability <= limit and (
             risk.probability > CAUTION * limit or risk.of_faults > FAULT_CAUTION * limit))
 

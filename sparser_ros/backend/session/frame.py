@@ -18,6 +18,7 @@ from ...graph import Estimate, Graph
 from ...graph.parts import OdometrySegments, Subgraph, connected_part, extract, find_segments
 from ...graph.residuals import HeightResidual
 from ...linalg.rotations import angle_to_matrix, nearest_about_vertical
+from ..observability.datum import directions_open, frame_fixed
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -58,26 +59,6 @@ def gauge_robot(graph: Graph, robots: Sequence[str], config: BackendConfig) -> s
     return graph.robots[graph.poses.robot[np.argmin(stamps)]]
 
 
-def anchors_determine(graph: Graph) -> bool:
-    """Whether absolute data could fix the frame: a heading prior, or d distinct known points."""
-    if np.any(graph.pose_priors.kappa > 0):
-        return True
-    known = np.concatenate([
-        graph.landmarks.position[graph.landmarks.fixed & _measured(graph)],
-        graph.absolute_positions(graph.dimension)])
-    return spans(known)
-
-
-def spans(points: Array) -> bool:
-    """Whether known points (k, d) fix a frame, up to a mirror image."""
-    distinct = np.unique(np.round(points, 2), axis=0)
-    d = points.shape[1]
-    if len(distinct) < d:
-        return False
-    spread = np.linalg.svd(distinct - np.mean(distinct, axis=0), compute_uv=False)
-    return bool(np.sum(spread > 0.1) >= d - 1)
-
-
 def without_anchors(graph: Graph) -> Graph:
     """The graph with all absolute data left out and fixed landmarks unknown."""
     return graph.replaced(
@@ -116,13 +97,6 @@ def at_heights(estimate: Estimate, graph: Graph, poses: Mask) -> Estimate:
     shift = np.zeros(estimate.dimension)
     shift[-1] = -float(np.median(errors))
     return estimate.moved(np.eye(estimate.dimension), shift)
-
-
-def _measured(graph: Graph) -> Mask:
-    seen = np.zeros(graph.n_landmarks, dtype=bool)
-    for endpoint in (graph.ranges.source, graph.ranges.target, graph.sightings.point):
-        seen[~endpoint[endpoint < 0]] = True
-    return seen
 
 
 @dataclass(frozen=True)
@@ -193,7 +167,7 @@ def frame_of(
     if graph.n_poses == 0:
         return None
     if anchored is None:
-        anchored = graph.anchored and anchors_determine(graph)
+        anchored = graph.anchored and frame_fixed(graph)
     if graph.anchored and not anchored:
         graph = without_anchors(graph)
     segments = find_segments(graph)
@@ -238,7 +212,8 @@ def known_places(graph: Graph, config: SparserConfig) -> KnownPlaces:
         config.fixes.topic or len(graph.pose_priors) or np.any(graph.point_priors.point >= 0))
     points = np.array(list(places.values())).reshape(-1, d)
     return KnownPlaces(
-        bool(places) or others, others or spans(points), tuple(sorted(places)))
+        bool(places) or others,
+        others or directions_open(points, bool(len(graph.verticals))) <= 1, tuple(sorted(places)))
 
 
 def pinned(graph: Graph, estimate: Estimate, located: Mask, config: SparserConfig) -> Array | None:

@@ -317,9 +317,9 @@ def _frame_of_map(
             f'{", ".join(heard) or "none"} heard so far'), ()
     if pinned(graph, whole, located, config) is None:
         return (
-            f'map waits until {names}, the only known place, is located: map is put where it is '
+            f'map waits until a known place ({names}) is located: map is put where that is '
             'configured'), ()
     return '', (Finding(
         'map_heading_free', 'map',
         f'the heading of map is the one that the gauge robot {frame.gauge_name} began with: '
-        f'{names} alone fixes only the position of map'),)
+        f'known places ({names}) fix only its position'),)

@@ -6,6 +6,7 @@ from backend_world import World, graph_of
 
 from sparser_ros.backend.observability.datum import (
     Outside,
+    directions_open,
     frame_missing,
     motions,
     relative_to,
@@ -89,6 +90,17 @@ def test_known_beacons_fix_the_frame_by_the_space_that_they_span(beacons, known,
     words = frame_missing(heard(beacons, known, len(beacons[0])))
     assert missing in words and bool(words) == bool(missing)
     assert not words or all(f'L{k}' in words for k in known)
+
+
+@pytest.mark.parametrize(('points', 'levelled', 'missing'), [
+    (SPACE[:2], False, 2), (SPACE[:2], True, 1), (SPACE[:3], False, 1), (SPACE[:3], True, 0),
+    # One above the other: the heading is open.
+    ([[0, 0, 0], [0, 0, 4]], True, 2), (SPACE[:1], True, 2), ([], True, 3),
+    (PLANE[:2], False, 1), ([[0, 0], [0.004, 0]], False, 2)])
+def test_where_the_vertical_is_known_two_places_beside_each_other_fix_the_frame(
+        points, levelled, missing):
+    d = len(points[0]) if points else 3
+    assert directions_open(np.reshape(points, (-1, d)), levelled) == missing
 
 
 def test_a_prior_on_a_pose_fixes_the_frame_and_beacons_that_are_not_heard_do_not():

@@ -98,3 +98,23 @@ def test_the_map_stays_upright_where_it_is_the_gauge_robot():
     turn = np.einsum('kij,klj->kil', solution.estimate.rotation, truth.rotation[own])
     assert np.min(turn[:, 2, 2]) > np.cos(0.15)
     assert all(robot.location.value == 'located' for robot in solution.robots)
+
+
+@pytest.mark.parametrize('count', [1, 2])
+def test_two_known_beacons_hold_a_map_that_knows_the_vertical(count):
+    """Robots are where they truly are in the frame of the beacons; one leaves a heading open."""
+    graph, truth = flying_graph(7, steps=20, beacons=4)
+    marks = graph.landmarks
+    graph = graph.replaced(landmarks=type(marks)(
+        marks.names, truth.landmarks, np.arange(len(marks)) < count))
+    session = Session(config(3))
+    for one in increments_of(graph, TICKS):
+        session.add(one)
+        solution = session.solve()
+    assert solution.anchored == (count == 2)
+    if count == 2:
+        assert all(robot.location.value == 'located' for robot in solution.robots)
+        poses = session.graph.poses
+        own = poses.robot * (len(truth.rotation) // 2) + poses.index
+        error = np.linalg.norm(solution.estimate.translation - truth.translation[own], axis=1)
+        assert np.max(error) < 0.5
