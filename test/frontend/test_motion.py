@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from frontend_world import Robot, config, graph_of
+from scipy.linalg import block_diag
 
 from sparser_ros.frontend import Frontend
 from sparser_ros.frontend.motion import geometry
-from sparser_ros.linalg.rotations import matrix_to_rotvec, rotvec_to_matrix
+from sparser_ros.linalg.rotations import hat, matrix_to_rotvec, rotvec_to_matrix
 
 DIMENSIONS = [2, 3]
 
@@ -90,9 +91,7 @@ def test_composed_covariance_is_the_first_order_propagation(dimension):
                 sides.append(error_of(
                     disturbed(a, error[:size]) @ disturbed(b, error[size:]), true))
             jacobian[:, k] = (sides[0] - sides[1]) / (2 * step)
-        both = np.zeros((2 * size, 2 * size))
-        both[:size, :size] = first[np.ix_(rows, rows)]
-        both[size:, size:] = second[np.ix_(rows, rows)]
+        both = block_diag(first[np.ix_(rows, rows)], second[np.ix_(rows, rows)])
         expected = jacobian @ both @ jacobian.T
         found = space.appended(space.covariance(first), a, b, space.covariance(second))
         if dimension == 2:
@@ -107,17 +106,13 @@ def test_the_difference_of_accumulated_covariances_is_the_increment(dimension):
     start, step = random_pose(rng, dimension), random_pose(rng, dimension)
     end = space.compose(start, step)
     before, increment = random_covariance(rng, dimension), random_covariance(rng, dimension)
-    turn = np.eye(3)
-    turn[:dimension, :dimension] = matrix(space, start)[:-1, :-1]
-    turn_end = np.eye(3)
-    turn_end[:dimension, :dimension] = matrix(space, end)[:-1, :-1]
-    move = np.zeros(3)
+    turns, move = np.stack([np.eye(3)] * 2), np.zeros(3)
+    for turn, pose in zip(turns, (start, end), strict=True):
+        turn[:dimension, :dimension] = matrix(space, pose)[:-1, :-1]
     move[:dimension] = (matrix(space, end) - matrix(space, start))[:-1, -1]
-    x, y, z = move
     carry = np.eye(6)
-    carry[:3, 3:] = -np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    frame = np.zeros((6, 6))
-    frame[:3, :3], frame[3:, 3:] = turn, turn_end
+    carry[:3, 3:] = -hat(move)
+    frame = block_diag(*turns)
     after = carry @ before @ carry.T + frame @ increment @ frame.T
     found = space.difference(start, end, space.covariance(before), space.covariance(after))
     assert np.asarray(found) == pytest.approx(np.asarray(space.covariance(increment)), abs=1e-12)

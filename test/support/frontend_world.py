@@ -138,6 +138,14 @@ def drive(frontend: Frontend, robots: list[Robot], seconds: float, period: float
             frontend.add(robot.odometry(step * period))
 
 
+def driven(seconds: float, dimension: int = 2, **values: Any) -> tuple[Frontend, list[Robot]]:
+    """A front-end that has heard so much odometry of two robots, and the robots."""
+    frontend = Frontend(config(dimension=dimension, **values))
+    robots = [Robot('A', dimension, 1), Robot('B', dimension, 2)]
+    drive(frontend, robots, seconds)
+    return frontend, robots
+
+
 def graph_of(frontend: Frontend, *, flush: bool = True, graph: Graph | None = None) -> Graph:
     """The graph after everything that the front-end hands out."""
     if graph is None:
