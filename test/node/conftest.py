@@ -6,7 +6,7 @@ import pytest
 
 MISSING = [name for name in ('rclpy', 'tf2_msgs', 'lifecycle_msgs', 'sparser_ros.msg')
            if importlib.util.find_spec(name) is None]
-WITHOUT_ROS = ('test_launch.py', 'test_pipeline_thinning.py')
+WITHOUT_ROS = ('test_launch.py',)
 
 
 class NeedsRos(pytest.Module):

@@ -18,9 +18,7 @@ def test_what_is_ignored_leaves_the_map_survives_a_resume_and_is_revived(tmp_pat
         ask = world.asker(Measurements, 'measurements')
         early = ask(action='ignore', kind='pair', names=['A', 'B'])
         assert early.success and 'no map yet' in early.message
-        world.play(scene.events[:half])
-        world.solved()
-        world.located()
+        world.map_of(scene.events[:half])
         assert world.node.pipeline.solution.ruled == 1
         assert any('ranges between A and B' in text for text in world.status.rulings)
         for wrong, word in (
@@ -62,9 +60,7 @@ def test_rejected_ranges_are_listed_and_starting_over_keeps_beacons():
             message.range += 6.0
             wrong.append(message)
     with World() as world:
-        world.play(scene.events[:half])
-        world.solved()
-        world.located()
+        world.map_of(scene.events[:half])
         unknown = world.asker(Rejected, 'rejected')(name='L17')
         assert not unknown.success and unknown.message == (
             "no robot, beacon or radio 'L17'; there are: A, B, L0, L1, L2, L3")
@@ -102,9 +98,7 @@ def test_a_map_is_saved_by_name_and_loaded_into_the_running_node(tmp_path):
         save, load = world.asker(MapName, 'save_as'), world.asker(MapName, 'load')
         assert 'nothing to save' in save(name='hall').message
         assert 'cannot be read' in load(name='hall').message
-        world.play(scene.events[:half])
-        world.solved()
-        world.located()
+        world.map_of(scene.events[:half])
         for name in ('../hall', '/tmp/hall', '', '.hall', 'a/b'):
             assert not save(name=name).success
         answer = save(name='hall')
@@ -117,9 +111,7 @@ def test_a_map_is_saved_by_name_and_loaded_into_the_running_node(tmp_path):
         assert answer.success and '4 beacons are known' in answer.message
         assert world.until(lambda: world.status.keyframes == 0
                            and world.status.map_epoch > before)
-        world.play(scene.events[half:])
-        world.solved()
-        world.located()
+        world.map_of(scene.events[half:])
         pipeline = world.node.pipeline
         for row, name in enumerate(pipeline.graph.landmarks.names):
             place = pipeline.solution.estimate.landmarks[row]
@@ -148,9 +140,7 @@ def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
         (maps / name / 'beacons.yaml').write_text(text)
     os.mkfifo(tmp_path / 'pipe')
     with World({'node.save_directory': str(maps)}) as world:
-        world.play(scene.events)
-        world.solved()
-        world.located()
+        world.map_of(scene.events)
         load, pipeline = world.asker(MapName, 'load'), world.node.pipeline
         keyframes = pipeline.counts.keyframes
         for name, reason in (

@@ -56,9 +56,7 @@ def test_the_map_outlasts_a_pause_and_the_journal_a_cleanup(tmp_path):
         assert world.heard_by() == 0 and not world.heard['/sparser/status']
         assert world.change('activate') == (True, 'active')
         assert world.until(world.heard_by)
-        world.play(scene.events[:half])
-        world.solved()
-        world.located()
+        world.map_of(scene.events[:half])
         assert world.until(lambda: {'A/odom', 'B/odom'} == set(map_to_odom(world)))
         before = map_to_odom(world)
 

@@ -133,9 +133,3 @@ def test_two_publishers_of_the_clock_erase_nothing_and_are_named_until_one_is_le
             'the clock jumped back by' in text for text in world.status.findings))
         folder = tmp_path / 'sparser'
         assert world.until(lambda: len({one.name[:14] for one in folder.glob('*.journal')}) == 2)
-
-
-def test_a_solve_by_request_starts_from_scratch(world):
-    world.located()
-    answer = world.call('solve')
-    assert answer.success and 'from scratch' in answer.message

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from sparser_ros.backend.session.solution import (
     NETWORK,
@@ -17,7 +18,7 @@ from sparser_ros.backend.session.solution import (
 from sparser_ros.backend.session.treatment import Ruling, Rulings
 from sparser_ros.config.node_config import PublishConfig
 from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, Sightings
-from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.node.markers import (
     ARROW,
     TEXT,
@@ -70,16 +71,12 @@ def drawn(solution, graph, rulings=None, **publish):
     return scene_markers(solution, graph, rulings or Rulings(), PublishConfig(**publish))
 
 
-def doubtful(solution, state, b_pose):
-    """The solution with covariances, B in a state and with this one, (3, 3)."""
-    return dataclasses.replace(
-        relocated(solution, A=Location.LOCATED, B=state), covariances=Covariances(
-            ('A', 'B'), np.stack([np.eye(3), b_pose]), np.zeros((2, 2, 2)), NETWORK, 1.0))
-
-
-def relocated(solution, **states):
-    robots = tuple(RobotLocation(name, state) for name, state in states.items())
-    return dataclasses.replace(solution, robots=robots)
+def relocated(solution, b, b_pose=None):
+    """The solution with B in a state; with covariances where its own is given, (3, 3)."""
+    covariances = None if b_pose is None else Covariances(
+        ('A', 'B'), np.stack([np.eye(3), b_pose]), np.zeros((2, 2, 2)), NETWORK, 1.0)
+    return dataclasses.replace(solution, covariances=covariances, robots=(
+        RobotLocation('A', Location.LOCATED), RobotLocation('B', b)))
 
 
 def test_map_to_odom_is_the_motion_between_the_frames(scene):
@@ -96,8 +93,8 @@ def test_map_to_odom_is_the_motion_between_the_frames(scene):
 def test_a_pose_is_stated_where_its_covariance_is_finite(scene, state, variance):
     graph, solution = scene
     known = variance is not None and np.isfinite(variance)
-    found = relocated(solution, A=Location.LOCATED, B=state) if variance is None else doubtful(
-        solution, state, np.diag(np.full(3, variance)))
+    found = relocated(
+        solution, state, None if variance is None else np.diag(np.full(3, variance)))
     wanted = {'A': 6, 'B': 5} if known else {'A': 6}
     assert newest_rows(found, graph, Fix.FLOAT) == wanted
     assert newest_rows(found, graph) == {'A': 6}, 'located are the same as before'
@@ -128,8 +125,7 @@ def test_thinned_trajectory_keeps_its_ends(scene):
 
 def test_position_only_robots_are_shown_as_points(scene):
     graph, solution = scene
-    markers = beacon_markers(
-        relocated(solution, A=Location.LOCATED, B=Location.POSITION_ONLY), graph, 0.3)
+    markers = beacon_markers(relocated(solution, Location.POSITION_ONLY), graph, 0.3)
     shown = {(m.namespace, m.text) for m in markers}
     assert ('position_only', 'B') in shown and ('beacons', 'L0') in shown
     assert not any(text in ('A', 'L1') for _, text in shown)
@@ -137,27 +133,13 @@ def test_position_only_robots_are_shown_as_points(scene):
     np.testing.assert_allclose(point.position_xyz[:2], solution.estimate.translation[5])
 
 
-def test_ranges_are_lines_between_antennas_and_rejected_ones_stand_out(scene):
-    graph, solution = scene
-    graph = graph.replaced(ranges=Ranges(
-        np.array([0, 1, 2, 6]), np.array([-1, -1, 3, -2]), np.full((4, 2), 0.5),
-        np.zeros((4, 2)), np.ones(4), np.ones(4), np.zeros(4, dtype=np.int64)))
-    solution = dataclasses.replace(
-        solution, rejected=(Rejected(1, 'ranges', 'B0', 'L0', 0.01, 9.0),))
-    lines = {m.namespace: m.points for m in drawn(solution, graph) if m.points is not None}
-    # Row 3 ends at a beacon that is not located.
-    assert len(lines['ranges']) == 4 and len(lines['ranges_rejected']) == 2
-    estimate = solution.estimate
-    antenna = estimate.translation[0] + estimate.rotation[0] @ [0.5, 0.5]
-    np.testing.assert_allclose(lines['ranges'][0, :2], antenna)
-    np.testing.assert_allclose(lines['ranges'][1, :2], estimate.landmarks[0])
-
-
-def test_what_the_operator_ignores_is_grey_whatever_the_kernel_says_of_it(scene):
+def test_what_is_rejected_or_ignored_stands_out(scene):
+    """What the operator ignores is grey, whatever the kernel says of it."""
     graph, solution = scene
     ranges = Ranges(
-        np.array([0, 1, 2, 6]), np.array([-1, -1, 3, -1]), np.zeros((4, 2)), np.zeros((4, 2)),
-        np.ones(4), np.ones(4), np.zeros(4, dtype=np.int64))
+        np.array([0, 1, 2, 6, 3, 6]), np.array([-1, -1, 3, -1, -1, -2]),
+        np.tile([0.5, 0.0], (6, 1)), np.zeros((6, 2)), np.ones(6), np.ones(6),
+        np.zeros(6, dtype=np.int64))
     seen = Sightings(np.array([0, 1, 2]), np.array([-1, -1, -2]), np.zeros((3, 2)), np.ones(3),
                      np.zeros(3, dtype=np.int64))
     relative = RelativePoses(
@@ -175,11 +157,16 @@ def test_what_the_operator_ignores_is_grey_whatever_the_kernel_says_of_it(scene)
     lines = {m.namespace: m.points for m in drawn(solution, graph, rulings)
              if m.points is not None and m.namespace != 'trajectories'}
     sizes = {name: len(points) // 2 for name, points in lines.items()}
-    assert sizes == {'ranges': 1, 'ranges_rejected': 1, 'ranges_ignored': 2, 'sightings': 1,
+    # The last range ends at a beacon that is not located.
+    assert sizes == {'ranges': 2, 'ranges_rejected': 1, 'ranges_ignored': 2, 'sightings': 1,
                      'sightings_rejected': 1, 'closures': 1, 'closures_rejected': 1,
                      'closures_ignored': 1}
     points = solution.estimate.translation
-    np.testing.assert_allclose(lines['ranges_ignored'][[0, 2], :2], points[[0, 6]])
+    antennas = points + solution.estimate.rotation @ np.array([0.5, 0.0])
+    np.testing.assert_allclose(lines['ranges_ignored'][[0, 2], :2], antennas[[0, 6]])
+    np.testing.assert_allclose(lines['ranges'][0:4:2, :2], antennas[[1, 3]])
+    np.testing.assert_allclose(
+        lines['ranges'][1::2, :2], np.tile(solution.estimate.landmarks[0], (2, 1)))
     np.testing.assert_allclose(lines['closures_ignored'][:, :2], points[[1, 4]])
     everything = rulings.with_ruling(Ruling('ignore', 'beacon', ('L0',)))
     names = {m.namespace for m in drawn(solution, graph, everything)}
@@ -206,7 +193,7 @@ def test_a_robot_that_is_not_located_is_faint_and_has_its_ellipse_while_that_fit
 
     def of_b(state, sigma_m):
         pose = np.diag([sigma_m**2, sigma_m**2, 0.1])
-        return {m.namespace: m for m in drawn(doubtful(solution, state, pose), graph)
+        return {m.namespace: m for m in drawn(relocated(solution, state, pose), graph)
                 if m.text == 'B' or (m.id % 1000 == 1 and (
                     m.namespace in ('trajectories', 'robot_uncertainty')))}
 
@@ -288,14 +275,10 @@ def test_what_is_not_known_is_infinite():
 @pytest.mark.parametrize('d', [2, 3])
 def test_an_ellipsoid_holds_95_percent_of_the_samples(d):
     random = np.random.default_rng(2)
-    turn = angle_to_matrix(np.array(1.1)) if d == 2 else rotvec_to_matrix(
-        np.array([[0.4, -1.0, 0.3]]))[0]
+    turn = Rotation.from_rotvec([0.4, -1.0, 0.3] if d == 3 else [0, 0, 1.1]).as_matrix()[:d, :d]
     covariance = turn @ np.diag([1.0, 9.0, 0.25][:d]) @ turn.T
-    diameters, (x, y, z, w) = ellipsoid(covariance)
-    axes = np.array([
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])[:d, :d]
+    diameters, quat = ellipsoid(covariance)
+    axes = Rotation.from_quat(quat).as_matrix()[:d, :d]
     samples = random.multivariate_normal(np.zeros(d), covariance, 20_000) @ axes
     inside = np.sum((2 * samples / diameters[:d])**2, axis=1) < 1
     assert np.mean(inside) == pytest.approx(0.95, abs=0.01)

@@ -30,9 +30,7 @@ def test_a_second_drive_is_located_in_the_map_of_the_first(tmp_path):
     """Nothing is known of the second drive's start; beacons are those of the saved map."""
     scene = Scene()
     with World({'node.save_directory': str(tmp_path)}) as world:
-        world.play(scene.events)
-        world.solved()
-        world.located()
+        world.map_of(scene.events)
         answer = world.call('save')
         assert answer.success, answer.message
         first = positions(world)
@@ -40,9 +38,7 @@ def test_a_second_drive_is_located_in_the_map_of_the_first(tmp_path):
     assert len(saved) == 4 and all(0 < one['sigma_m'] < 1.0 for one in saved.values())
     half = scene.events[len(scene.events) // 2:]
     with World({'node.map_file': answer.message}) as world:
-        world.play(half)
-        world.solved()
-        world.located()
+        world.map_of(half)
         second = positions(world)
     common = first.keys() & second.keys()
     errors = [np.linalg.norm(second[key] - first[key]) for key in common]

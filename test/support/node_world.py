@@ -186,6 +186,12 @@ class World:
         assert self.until(lambda: self.heard['/sparser/status']
                           and self.status.robots_located == count, START_S), self.status
 
+    def map_of(self, events):
+        """Play messages, and wait until all are in a solution and both robots are located."""
+        self.play(events)
+        self.solved()
+        self.located()
+
     def send(self, topic, message):
         """Publish one message."""
         self.publishers[topic].publish(message)
