@@ -81,19 +81,6 @@ def test_functions_named_in_the_docs_exist(name: str):
     resolved(name)
 
 
-@pytest.mark.parametrize('page', CODE_PAGES, ids=lambda page: page.stem)
-def test_names_in_the_docs_are_whole(page: Path):
-    """`schur.SchurOperator` has to be looked for; `solver.model.schur.SchurOperator` has not."""
-    rooms = '|'.join(ROOMS)
-    dotted = re.findall(r'`((?:\w+\.)+\w+)`', page.read_text(encoding='utf-8'))
-    options = {option.name for option in walk(SparserConfig)}
-    files = ('.g2o', '.md', '.py', '.pyfg', '.yaml')
-    assert [
-        name for name in dotted
-        if not re.match(rf'({rooms})\.', name) and name not in options
-        and not name.endswith(files)] == []
-
-
 def test_tests_named_in_the_docs_exist():
     """`test_file.py` or `test_file.py::test_name`, of whatever folder."""
     files = {path.name: path for path in (ROOT / 'test').rglob('test_*.py')}

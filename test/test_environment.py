@@ -5,9 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = [ROOT / '.ci' / 'run', *(ROOT / 'dev' / n for n in (
@@ -98,43 +96,6 @@ def test_kernels_are_compiled_once(checkout: Path):
     assert len((checkout / 'calls').read_text().splitlines()) == 2
 
 
-SOURCE = Path(__file__).resolve().parent / 'overlay/tf_transformations/tf_transformations'
-
-
-@pytest.fixture(scope='module')
-def tf():
-    pytest.importorskip('transforms3d')
-    spec = importlib.util.spec_from_file_location('overlay_tf', SOURCE / '__init__.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def same_rotation(one, other):
-    return abs(np.dot(one, other)) == pytest.approx(1.0)
-
-
-def test_tf_transformations(tf):
-    angles = (0.3, -0.4, 2.0)
-    a = Rotation.from_euler('xyz', angles)
-    b = Rotation.from_rotvec([0.1, 0.7, -0.5])
-    quaternion = tf.quaternion_from_euler(*angles)
-    assert same_rotation(quaternion, a.as_quat())
-    assert tf.euler_from_quaternion(quaternion) == pytest.approx(angles)
-    assert tf.quaternion_matrix(quaternion)[:3, :3] == pytest.approx(a.as_matrix())
-    assert same_rotation(tf.quaternion_from_matrix(tf.quaternion_matrix(b.as_quat())), b.as_quat())
-    product = tf.quaternion_multiply(a.as_quat(), b.as_quat())
-    assert same_rotation(product, (a * b).as_quat())
-    assert same_rotation(tf.quaternion_inverse(quaternion), a.inv().as_quat())
-
-
-def test_tf2_msgs_is_what_tf2_sends():
-    messages = pytest.importorskip('tf2_msgs.msg', reason='tf2_msgs is not built here')
-    fields = messages.TFMessage.get_fields_and_field_types()
-    assert fields == {'transforms': 'sequence<geometry_msgs/TransformStamped>'}
-    assert messages.TF2Error.TRANSFORM_ERROR == 6
-
-
 def loaded():
     spec = importlib.util.spec_from_file_location('sparser_setup', ROOT / 'setup.py')
     module = importlib.util.module_from_spec(spec)
@@ -149,13 +110,6 @@ def test_scikit_sparse_goes_by_the_version_of_suitesparse(tmp_path, main, sub, w
     (tmp_path / 'SuiteSparse_config.h').write_text(
         f'#define SUITESPARSE_MAIN_VERSION {main}\n#define SUITESPARSE_SUB_VERSION    {sub}\n')
     assert loaded().scikit_sparse([str(tmp_path / 'elsewhere'), str(tmp_path)]) == wanted
-
-
-def test_the_folder_that_is_named_is_looked_at_first(tmp_path, monkeypatch):
-    (tmp_path / 'SuiteSparse_config.h').write_text(
-        '#define SUITESPARSE_MAIN_VERSION 7\n#define SUITESPARSE_SUB_VERSION 6\n')
-    monkeypatch.setenv('SUITESPARSE_INCLUDE_DIR', str(tmp_path))
-    assert loaded().EXTRAS['cholmod'] == ['scikit-sparse>=0.5,<0.6']
 
 
 def test_without_headers_every_version_that_the_solver_knows_will_do(tmp_path):

@@ -16,7 +16,7 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
 
 from report_paths import check_fields
-from waiting import alive, parent_of
+from waiting import alive, parent_of, until
 
 from sparser_ros.config import ConfigError, SolverConfig, SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
@@ -110,19 +110,13 @@ def test_interrupted_demo_leaves_no_process(graph_file, tmp_path):
     out, left = tmp_path / 'out', []
     process = demo_process(graph_file, '--rate', 1, '--out', out)
     try:
-        end = time.monotonic() + PATIENCE_S
-        while not ((out / 'node.log').exists() and children(process.pid)):
-            assert time.monotonic() < end, 'the demo did not start its node'
-            time.sleep(0.1)
+        until(lambda: (out / 'node.log').exists() and children(process.pid), 'the node')
         time.sleep(1.0)
         left = children(process.pid)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 130
-        end = time.monotonic() + PATIENCE_S
-        while any(map(alive, left)):
-            assert time.monotonic() < end, 'processes of the demo outlive it'
-            time.sleep(0.1)
+        until(lambda: not any(map(alive, left)), 'the end of all its processes')
     finally:
         with_group(process, signal.SIGKILL)
         for pid in filter(alive, left):
@@ -159,35 +153,25 @@ def test_only_own_results_are_emptied(tmp_path):
     assert list(demo.emptied(precious).iterdir()) == []
 
 
-def test_data_wait_for_the_first_solution_that_contains_them():
-    # Every 2 s of data a solution, 0.5 s after its newest datum: waits from 0.5 to 2.5 s.
-    published = [(2.5 + 2 * k, 2.0 + 2 * k) for k in range(20)]
-    found = latencies(published, rate=1.0)
-    assert found['max'] == pytest.approx(2.5)
-    assert found['p50'] == pytest.approx(1.5, abs=0.05)
-    assert found['p95'] == pytest.approx(2.4, abs=0.05)
-    assert found['p95_full_size'] == pytest.approx(found['p95'], abs=0.1)
-
-
-def test_the_last_fifth_of_the_data_is_the_full_size():
-    published = [(k + (0.1 if k < 90 else 5.0), float(k)) for k in range(100)]
-    found = latencies(published, 1.0)
-    assert found['p50'] < 1.2
-    assert found['p95_full_size'] > 5
-
-
 def test_processor_time_of_a_group_of_processes(tmp_path):
     program = ('import subprocess, sys, time\n'
                'inner = "import time\\nwhile time.process_time() < 0.5: pass\\ntime.sleep(60)"\n'
                'subprocess.run([sys.executable, "-c", inner])')
     with Child([sys.executable, '-c', program], tmp_path / 'log') as process:
-        end = time.monotonic() + 300
-        while process.cpu_seconds() < 0.45 and time.monotonic() < end:
-            time.sleep(0.05)
-        assert 0.45 <= process.cpu_seconds() < 5
+        until(lambda: process.cpu_seconds() >= 0.45, 'half a second of processor time')
+        assert process.cpu_seconds() < 5
 
 
-def test_stamps_of_another_clock_are_waits_beside_the_quickest_solution():
+def test_data_wait_for_the_first_solution_that_contains_them():
+    # Every 2 s of data a solution, 0.5 s after its newest datum: waits from 0.5 to 2.5 s.
+    found = latencies([(2.5 + 2 * k, 2.0 + 2 * k) for k in range(20)], rate=1.0)
+    assert found['max'] == pytest.approx(2.5)
+    assert found['p50'] == pytest.approx(1.5, abs=0.05)
+    assert found['p95'] == pytest.approx(2.4, abs=0.05)
+    # The last fifth of the data is the full size.
+    found = latencies([(k + (0.1 if k < 90 else 5.0), float(k)) for k in range(100)], 1.0)
+    assert found['p50'] < 1.2 and found['p95_full_size'] > 5
+    # Stamps of another clock are waits beside the quickest solution.
     published = [(k + 0.2 + 0.1 * (k % 2), float(k)) for k in range(40)]
     days = [(at + 4e6, newest) for at, newest in published]
     near, far = latencies(published, 1.0), latencies(days, 1.0)

@@ -1,9 +1,10 @@
-"""A bag is published as recorded, at its pace, with a clock, and nothing is lost."""
+"""A bag is published as recorded, at its pace, with a clock; nothing is lost, Ctrl-C ends it."""
 
+import contextlib
+import signal
 import sys
 import threading
 import time
-from itertools import pairwise
 from uuid import uuid4
 
 import numpy as np
@@ -20,8 +21,10 @@ from rosbags.typesys import Stores
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Range
 from sparser_ros.msg import SolverStatus, UwbRange
+from waiting import ended
 
 from sparser_ros.config import ConfigError
+from sparser_ros.demo import player as player_module
 from sparser_ros.demo.player import NO_MORE_S, Player, same_definition, translated
 from sparser_ros.demo.processes import Child, free_domain, isolated_environment
 from sparser_ros.io.bag import BagMessage, SensorBagWriter
@@ -59,80 +62,81 @@ def bag(tmp_path, robot):
     return path
 
 
-@pytest.fixture
-def context():
-    # In a domain of its own: a participant that was killed is still heard for twenty seconds, and
-    # one whose handles wait for the garbage collector for longer.
-    own = Context()
-    rclpy.init(context=own, domain_id=free_domain())
-    yield own
-    rclpy.try_shutdown(context=own)
+@contextlib.contextmanager
+def beside(name, domain=None):
+    """(node, until) in a domain of its own: `until` runs the node until a condition holds.
 
-
-def test_everything_arrives_in_order_and_in_time(bag, odometry, context):
-    listener = rclpy.create_node('listener', context=context)
-    heard, clock, wall = {'odom': [], 'range': []}, [], []
-    listener.create_subscription(Odometry, odometry, heard['odom'].append, 1000)
-    listener.create_subscription(UwbRange, '/uwb/ranges', heard['range'].append, 1000)
-    listener.create_subscription(Clock, '/clock', lambda m: clock.append(stamp_ns(m.clock)), 1000)
-    listener.create_publisher(SolverStatus, '~/status', 1)  # as our node has it
+    A participant that was killed is still heard for twenty seconds, and one whose handles wait for
+    the garbage collector for longer.
+    """
+    context = Context()
+    rclpy.init(context=context, domain_id=domain or free_domain())
+    node = rclpy.create_node(name, context=context)
     executor = SingleThreadedExecutor(context=context)
-    executor.add_node(listener)
-    player = Player(bag, rate=4.0, clock_hz=50.0, context=context)
+    executor.add_node(node)
 
-    def play():
-        assert player.wait_for_listeners(PATIENCE_S, '/listener') and player.found_node
-        wall.append(player.play())
+    def until(condition):
+        end = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < end, 'in vain'
+            executor.spin_once(timeout_sec=0.05)
 
     try:
-        thread = threading.Thread(target=play)
-        begin = time.monotonic()
-        thread.start()
-        end = 50 * SECOND + (COUNT - 1) * SECOND // 100
-        while (thread.is_alive() or min(map(len, heard.values())) < COUNT
-               or clock[-1] < end) and time.monotonic() - begin < PATIENCE_S:
-            executor.spin_once(timeout_sec=0.05)
-        thread.join(PATIENCE_S)
+        yield node, until
     finally:
         executor.shutdown(timeout_sec=2.0)
+        node.destroy_node()
+        rclpy.try_shutdown(context=context)
+
+
+@contextlib.contextmanager
+def player_of(bag, node, **options):
+    player = Player(bag, context=node.context, **options)
+    try:
+        yield player
+    finally:
         player.destroy_node()
-        listener.destroy_node()
-    (report,) = wall
+
+
+def test_everything_arrives_in_order_and_in_time(bag, odometry):
+    heard, clock, reports = {'odom': [], 'range': []}, [], []
+    end = 50 * SECOND + (COUNT - 1) * SECOND // 100
+    with beside('listener') as (node, until), player_of(
+            bag, node, rate=4.0, clock_hz=50.0) as player:
+        node.create_subscription(Odometry, odometry, heard['odom'].append, 1000)
+        node.create_subscription(UwbRange, '/uwb/ranges', heard['range'].append, 1000)
+        node.create_subscription(Clock, '/clock', lambda m: clock.append(stamp_ns(m.clock)), 1000)
+        node.create_publisher(SolverStatus, '~/status', 1)  # as our node has it
+
+        def play():
+            assert player.wait_for_listeners(PATIENCE_S, '/listener') and player.found_node
+            reports.append(player.play())
+
+        thread = threading.Thread(target=play)
+        thread.start()
+        until(lambda: not thread.is_alive() and min(map(len, heard.values())) == COUNT
+              and clock[-1] == end)
+    (report,) = reports
     assert report.sent == {odometry: COUNT, '/uwb/ranges': COUNT}
     assert report.unheard == ()
     assert [m.pose.pose.position.x for m in heard['odom']] == list(range(COUNT))
     assert [m.range for m in heard['range']] == [1.0 + k for k in range(COUNT)]
     assert report.seconds > 0.9
     assert report.bag_seconds == pytest.approx((COUNT - 1) / 100)
-    assert all(a <= b for a, b in pairwise(clock))
-    assert clock[0] >= 50 * SECOND
-    assert clock[-1] == end
-    assert len(clock) > 2
+    assert len(clock) > 2 and clock == sorted(clock) and clock[0] >= 50 * SECOND
 
 
 def test_who_else_listens_does_not_start_the_bag(bag, robot, odometry, tmp_path):
     """A recorder of all topics is there long before the node, which then hears every message."""
-    domain, recorder_context = free_domain(), Context()
-    rclpy.init(context=recorder_context, domain_id=domain)
-    recorder = rclpy.create_node('recorder', context=recorder_context)
-    heard, states = [], []
-    for topic, kind in ((odometry, Odometry), ('/uwb/ranges', UwbRange)):
-        recorder.create_subscription(kind, topic, heard.append, 1000)
-    recorder.create_subscription(SolverStatus, '/sparser/status', states.append, 10)
-    executor = SingleThreadedExecutor(context=recorder_context)
-    executor.add_node(recorder)
-
-    def until(condition):
-        end = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < end
-            executor.spin_once(timeout_sec=0.05)
-
+    domain, heard, states = free_domain(), [], []
     play = [sys.executable, '-m', 'sparser_ros', 'play', str(bag), '--rate', '8', '--wait', '300']
     run = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '-p', f'robots:=[{robot}]',
            '-p', 'use_sim_time:=true', '-p', 'node.status_period_s:=0.2']
     environment = isolated_environment(domain)
-    try:
+    with beside('recorder', domain) as (recorder, until):
+        for topic, kind in ((odometry, Odometry), ('/uwb/ranges', UwbRange)):
+            recorder.create_subscription(kind, topic, heard.append, 1000)
+        recorder.create_subscription(SolverStatus, '/sparser/status', states.append, 10)
         with Child(play, tmp_path / 'player.log', environment) as player:
             until(lambda: recorder.count_publishers(odometry))
             begin = time.monotonic()
@@ -144,56 +148,55 @@ def test_who_else_listens_does_not_start_the_bag(bag, robot, odometry, tmp_path)
                 until(lambda: states[-1].received >= 2 * COUNT)
                 assert states[-1].received == 2 * COUNT, node.tail()
         until(lambda: len(heard) == 2 * COUNT)
-    finally:
-        executor.shutdown(timeout_sec=2.0)
-        recorder.destroy_node()
-        rclpy.try_shutdown(context=recorder_context)
 
 
-def test_a_node_that_hears_nothing_of_the_bag_is_told_what_there_is(bag, odometry, context):
+@pytest.mark.parametrize('wait', ['0', '1000'])
+def test_ctrl_c_is_no_error(bag, odometry, tmp_path, wait):
+    """Stopped while it plays, or while it waits for somebody who listens."""
+    domain, clocks = free_domain(), []
+    play = [sys.executable, '-m', 'sparser_ros', 'play', str(bag), '--rate', '0.01', '--wait', wait]
+    with beside('friend', domain) as (friend, until):
+        friend.create_subscription(Clock, '/clock', clocks.append, 10)
+        with Child(play, tmp_path / 'log', isolated_environment(domain)) as player:
+            until(lambda: clocks if wait == '0' else friend.count_publishers(odometry))
+            player._signal(signal.SIGINT)
+            assert ended(player) == 0, player.tail()
+            assert 'Traceback' not in player.tail(100)
+
+
+def test_a_node_that_hears_nothing_of_the_bag_is_told_what_there_is(bag, odometry):
     """A launch without parameters: the player ends with the topics that the bag has."""
-    node = rclpy.create_node('deaf', context=context)
-    node.create_publisher(SolverStatus, '~/status', 1)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    spinning = threading.Thread(target=executor.spin, daemon=True)
-    spinning.start()
-    player = Player(bag, context=context)
-    try:
-        assert not player.wait_for_listeners(PATIENCE_S, '/deaf', settle_s=0.0)
-        assert player.found_node and player.heard == frozenset()
+    with beside('deaf') as (node, until), player_of(bag, node) as player:
+        node.create_publisher(SolverStatus, '~/status', 1)
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(
+            player.wait_for_listeners(PATIENCE_S, '/deaf', settle_s=0.0)))
+        thread.start()
+        until(lambda: answers)
+        thread.join()
+        assert answers == [False] and player.found_node and player.heard == frozenset()
         assert f'{odometry} [nav_msgs/msg/Odometry], /uwb/ranges' in player.misfit()
-    finally:
-        executor.shutdown(timeout_sec=2.0)
-        spinning.join(2.0)
-        player.destroy_node()
-        node.destroy_node()
 
 
-def test_topics_of_unknown_types_are_left_out(bag, odometry, context, monkeypatch):
-    from sparser_ros.demo import player as module
-
-    known = module.message_type
+def test_topics_of_unknown_types_are_left_out(bag, odometry, monkeypatch):
+    known = player_module.message_type
 
     def without_ranges(name):
         if name.endswith('UwbRange'):
             raise ConfigError(f'message type {name} is not available')
         return known(name)
 
-    monkeypatch.setattr(module, 'message_type', without_ranges)
-    player = Player(bag, rate=1000.0, context=context)
-    try:
+    monkeypatch.setattr(player_module, 'message_type', without_ranges)
+    with beside('friend') as (node, _), player_of(bag, node, rate=1000.0) as player:
         assert list(player.skipped) == ['/uwb/ranges']
         assert player.unheard() == (odometry,)
         assert player.play().sent == {odometry: COUNT}
-    finally:
-        player.destroy_node()
 
 
-@pytest.mark.parametrize('options', [{'rate': 0.0}, {'rate': -1.0}, {'clock_hz': 0.0}])
-def test_impossible_rates_are_refused(bag, context, options):
-    with pytest.raises(ConfigError, match='above zero'):
-        Player(bag, context=context, **options)
+def test_impossible_rates_are_refused(bag):
+    for options in ({'rate': 0.0}, {'rate': -1.0}, {'clock_hz': 0.0}):
+        with pytest.raises(ConfigError, match='above zero'):
+            Player(bag, **options)
 
 
 def test_message_types_by_name():
@@ -203,34 +206,27 @@ def test_message_types_by_name():
         message_type('no_such_msgs/msg/Nothing')
 
 
-def test_older_definitions_are_translated():
+def test_older_definitions_and_arrays_are_translated():
     """`Range` of Humble has no variance: its bytes are no message of a newer ROS."""
     store = typestore(Stores.ROS2_HUMBLE)
     assert same_definition('nav_msgs/msg/Odometry', store.fielddefs)
-    assert same_definition('nav_msgs/msg/Path', store.fielddefs)
-    kind = 'sensor_msgs/msg/Range'
     is_new = 'variance' in Range.get_fields_and_field_types()
-    assert same_definition(kind, store.fielddefs) is not is_new
+    assert same_definition('sensor_msgs/msg/Range', store.fielddefs) is not is_new
     types = store.types
+
+    def through(topic, kind, *fields):
+        raw = bytes(store.serialize_cdr(types[kind](*fields), kind))
+        return translated(BagMessage(topic, kind, 9, raw, store, None))
+
     header = types['std_msgs/msg/Header'](types['builtin_interfaces/msg/Time'](7, 8), 'n_1')
-    old = types[kind](header, 1, 0.5, 0.25, 40.0, 12.5)
-    raw = bytes(store.serialize_cdr(old, kind))
-    message = translated(BagMessage('/r', kind, 9, raw, store, None))
+    message = through('/r', 'sensor_msgs/msg/Range', header, 1, 0.5, 0.25, 40.0, 12.5)
     assert isinstance(message, Range)
     assert (message.header.stamp.sec, message.header.frame_id) == (7, 'n_1')
     assert (message.range, message.max_range, message.radiation_type) == (12.5, 40.0, 1)
-
-
-def test_arrays_are_translated():
-    store = typestore()
-    types = store.types
-    header = types['std_msgs/msg/Header'](types['builtin_interfaces/msg/Time'](1, 2), 'map')
     pose = types['geometry_msgs/msg/Pose'](
         types['geometry_msgs/msg/Point'](1.0, 2.0, 3.0),
         types['geometry_msgs/msg/Quaternion'](0.0, 0.0, 0.0, 1.0))
-    path = types['nav_msgs/msg/Path'](
-        header, [types['geometry_msgs/msg/PoseStamped'](header, pose)] * 2)
-    raw = bytes(store.serialize_cdr(path, 'nav_msgs/msg/Path'))
-    message = translated(BagMessage('/p', 'nav_msgs/msg/Path', 9, raw, store, None))
-    assert isinstance(message, Path) and len(message.poses) == 2
-    assert message.poses[1].pose.position.y == 2.0
+    path = through('/p', 'nav_msgs/msg/Path', header, [
+        types['geometry_msgs/msg/PoseStamped'](header, pose)] * 2)
+    assert isinstance(path, Path) and len(path.poses) == 2
+    assert path.poses[1].pose.position.y == 2.0

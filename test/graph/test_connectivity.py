@@ -18,20 +18,19 @@ def two_robots():
             landmarks.names, landmarks.position, np.zeros(len(landmarks), dtype=bool)))
 
 
-def test_a_connected_graph_is_one_part():
+def test_parts_that_nothing_ties_to_the_rest_are_named():
     graph = two_robots()
     assert not components(graph).any()
     assert undetermined(graph) == () and thinly_measured(graph) == ()
-
-
-def test_a_robot_without_a_link_and_beacons_without_ranges_are_named():
-    graph = two_robots()
-    graph = graph.replaced(ranges=graph.ranges.take(slice(0, 0)))
-    texts = [one.text for one in undetermined(graph)]
-    assert len(texts) == 2
+    apart = graph.replaced(ranges=graph.ranges.take(slice(0, 0)))
+    texts = [one.text for one in undetermined(apart)]
+    assert len(texts) == 2 and graph.landmarks.names[0] in texts[0]
     assert f'{graph.n_landmarks} landmarks without any measurement' in texts[0]
-    assert graph.landmarks.names[0] in texts[0]
     assert texts[1] == 'robot B: no measurement to the rest of the graph'
+    # Both robots, where known beacons say what map is.
+    known = Landmarks(graph.landmarks.names, graph.landmarks.position, np.ones(3, dtype=bool))
+    assert undetermined(graph.replaced(landmarks=known)) == ()
+    assert len(undetermined(apart.replaced(landmarks=known))) == 2
 
 
 def test_a_break_in_the_odometry_names_the_pose():
@@ -44,16 +43,6 @@ def test_a_break_in_the_odometry_names_the_pose():
     texts = [one.text for one in undetermined(kept)]
     index = graph.poses.index[cut]
     assert any(f'poses of robot A from A{index} on' in text for text in texts), texts
-
-
-def test_absolute_measurements_connect():
-    graph = two_robots()
-    fixed = np.ones(graph.n_landmarks, dtype=bool)
-    graph = graph.replaced(landmarks=Landmarks(
-        graph.landmarks.names, graph.landmarks.position, fixed))
-    assert undetermined(graph) == ()
-    apart = graph.replaced(ranges=graph.ranges.take(slice(0, 0)))
-    assert len(undetermined(apart)) == 2  # both robots: the known beacons are where map is
 
 
 def test_too_few_ranges_for_one_position():

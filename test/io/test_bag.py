@@ -32,6 +32,7 @@ def test_definitions_are_those_of_the_package(name, request):
 @pytest.mark.parametrize(('name', 'storage'), [
     ('bag', None), ('bag', 'mcap'), ('bag.mcap', None), ('bag.mcap', 'mcap')])
 def test_round_trip(tmp_path, name, storage):
+    """Humble reads the metadata: a sequence of names for integer enums stops its player."""
     path = tmp_path / 'new' / name
     with SensorBagWriter(path, storage) as bag:
         bag.uwb_range('A', 'L1', 2_000_000_001, 5.5, 0.25)
@@ -41,6 +42,10 @@ def test_round_trip(tmp_path, name, storage):
         bag.ground_truth('A', 5_000_000_000, np.zeros(3), IDENTITY)
     assert path.is_file() == name.endswith('.mcap')
     assert os.listdir(path.parent) == [name]
+    if path.is_dir():
+        text = (path / 'metadata.yaml').read_text()
+        assert 'version: 8' in text and re.search('offered_qos_profiles: [|"]', text)
+        assert 'reliability: 1' in text and f'identifier: {storage or "sqlite3"}' in text
     reader = BagReader(path)
     assert reader.topics['/uwb/ranges'] == UWB_RANGE
     assert reader.counts['/A/odom'] == 1 and len(reader) == 5
@@ -60,36 +65,22 @@ def test_round_trip(tmp_path, name, storage):
     assert list(reader.messages([])) == []
 
 
-def test_humble_can_read_the_metadata(tmp_path):
-    with SensorBagWriter(tmp_path / 'bag') as bag:
-        bag.uwb_range('A', 'B', 1, 5.5, 0.25)
-    text = (tmp_path / 'bag' / 'metadata.yaml').read_text()
-    assert 'version: 8' in text and 'storage_identifier: sqlite3' in text
-    # Integer enums within a string: a sequence of names stops Humble's player.
-    assert 'offered_qos_profiles: |' in text or 'offered_qos_profiles: "' in text
-    assert 'reliability: 1' in text
-
-
-def test_failure_leaves_nothing(tmp_path):
-    with pytest.raises(RuntimeError), SensorBagWriter(tmp_path / 'bag') as bag:
+def test_failure_leaves_nothing_and_only_bags_are_overwritten(tmp_path):
+    path = tmp_path / 'bag'
+    with pytest.raises(RuntimeError), SensorBagWriter(path) as bag:
         bag.uwb_range('A', 'B', 1, 5.5, 0.25)
         raise RuntimeError
-    with pytest.raises(FormatError, match='nothing to write'), BagWriter(tmp_path / 'bag'):
+    with pytest.raises(FormatError, match='nothing to write'), BagWriter(path):
         pass
     assert os.listdir(tmp_path) == []
-
-
-def test_only_bags_are_overwritten(tmp_path):
-    path = tmp_path / 'bag'
     for value in (1.0, 2.0):
         with SensorBagWriter(path, overwrite=True) as bag:
             bag.uwb_range('A', 'B', 1, value, 0.25)
     assert [m.msg.range for m in BagReader(path)] == [2.0]
-    with pytest.raises(FormatError, match='exists already'):
-        BagWriter(path)
     (tmp_path / 'home').mkdir()
-    with pytest.raises(FormatError, match='exists already'):
-        BagWriter(tmp_path / 'home', overwrite=True)
+    for taken, overwrite in ((path, False), (tmp_path / 'home', True)):
+        with pytest.raises(FormatError, match='exists already'):
+            BagWriter(taken, overwrite=overwrite)
 
 
 def test_no_bag(tmp_path):
@@ -119,13 +110,10 @@ def test_undecodable_message_is_named(tmp_path):
 
 def strip_definitions(path):
     """Make a bag look like one recorded by Humble: no message definitions inside."""
-    import sqlite3
-
     (file,) = path.glob('*.db3')
-    with sqlite3.connect(file) as connection:
-        connection.execute('DROP TABLE message_definitions')
-        connection.execute('UPDATE schema SET schema_version = 3')
-    connection.close()
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute('DROP TABLE message_definitions')
+        database.execute('UPDATE schema SET schema_version = 3')
     metadata = path / 'metadata.yaml'
     metadata.write_text(metadata.read_text().replace('version: 8', 'version: 5'))
 

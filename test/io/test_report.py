@@ -106,9 +106,10 @@ def run(folder: Path, *arguments: str) -> dict[str, Any]:
     return json.loads(path.read_text(encoding='utf-8'))
 
 
-def test_fields_of_solve(folder: Path):
+def test_fields_of_solve(folder: Path, capsys):
     check_fields('solve', run(
         folder, 'solve', str(SAMPLES / 'two_robots.pyfg'), '--gnc', '--covariance', '--calibrate'))
+    assert 'radio A: bias' in capsys.readouterr().out
 
 
 def test_fields_of_replay_and_calibrate(folder: Path):
@@ -122,13 +123,10 @@ def test_fields_of_replay_and_calibrate(folder: Path):
     check_fields('calibrate', run(folder, 'calibrate', bag, '--config', config))
 
 
-def test_paths_are_declared_once_for_each_writer():
+def test_paths_are_declared_once_for_each_writer_and_others_are_noticed():
     for writer in ('solve', 'replay', 'calibrate', 'demo'):
         listed = declared(writer)
         assert len(listed) == len(set(listed)) > 5
-
-
-def test_what_is_not_declared_is_noticed():
     with pytest.raises(AssertionError, match=r"declare in .*'not_declared'"):
         check_fields('solve', {'not_declared': 1})
 
@@ -156,12 +154,11 @@ def test_shares_are_of_data_time_and_hold_until_the_next_state():
 
 
 def test_each_map_is_laid_on_the_truth_by_itself_and_fixes_are_told_apart():
-    random, truth = np.random.default_rng(3), np.zeros((2000, 2))
-    truth[:] = np.cumsum(random.normal(size=truth.shape), axis=0)
+    random = np.random.default_rng(3)
+    truth = np.cumsum(random.normal(size=(2000, 2)), axis=0)
     stamps, seen, sigma = np.arange(len(truth)) * SECOND, Availability(), 0.05
     for count in range(1000, 2001):
-        turn, shift = angle_to_matrix(count / 50), np.array([count, -3.0])
-        path = truth[:count] @ turn.T + shift
+        path = truth[:count] @ angle_to_matrix(count / 50).T + np.array([count, -3.0])
         fix = 2 if count % 2 else 1
         error = random.normal(scale=sigma, size=2) * (1 if fix == 2 else 3)
         seen.draw({'A': (stamps[:count], path)}, [
@@ -176,29 +173,20 @@ def test_each_map_is_laid_on_the_truth_by_itself_and_fixes_are_told_apart():
 
 
 def test_a_map_is_laid_on_the_truth_by_robots_that_are_fixed():
-    """A robot that is 30 m off must not make a right one look wrong."""
+    """A robot that is 30 m off must not make a right one look wrong; one unknown is left out."""
     truth, stamps = np.column_stack([np.arange(20.0), np.arange(20.0)**2 / 20]), np.arange(20)
-    both = track(truth, stamps)
-    known = positions_of(both)
-    seen, far = Availability(), truth @ angle_to_matrix(2.0).T + 30.0
-    path = stamps * SECOND
+    known, far = positions_of(track(truth, stamps)), truth @ angle_to_matrix(2.0).T + 30.0
+    np.testing.assert_allclose(known('A', np.array([1.5e9])), [[1.5, 0.125]])
+    assert np.isnan(known('A', np.array([20 * SECOND]))).all()
+    assert np.isnan(known('B', np.array([SECOND]))).all()
+    seen, path = Availability(), stamps * SECOND
     seen.draw({'A': (path, truth), 'B': (path, far)}, [
         StatedPose('A', 2, int(path[-1]), truth[-1], np.eye(2)),
         StatedPose('B', 1, int(path[-1]), far[-1], np.eye(2))])
+    seen.draw({}, [])
+    assert set(seen.accuracy(known)) == {'fixed'}
     found = seen.accuracy(lambda _, at: known('A', at))
     assert found['fixed']['rmse_m'] < 1e-9 < 20 < found['float']['rmse_m']
-
-
-def test_what_the_truth_does_not_know_is_not_compared():
-    truth = positions_of(track([[k, k**2] for k in range(5)], range(5)))
-    assert np.isnan(truth('A', np.array([5 * SECOND]))).all()
-    assert np.isnan(truth('B', np.array([SECOND]))).all()
-    np.testing.assert_allclose(truth('A', np.array([SECOND + SECOND // 2])), [[1.5, 2.5]])
-    seen = Availability()
-    path = np.arange(5) * SECOND, np.arange(10.0).reshape(5, 2)
-    seen.draw({'B': path}, [StatedPose('B', 2, 0, np.zeros(2), np.eye(2))])
-    seen.draw({}, [])
-    assert seen.accuracy(truth) == {}
 
 
 @pytest.mark.parametrize('d', [2, 3])
@@ -215,14 +203,10 @@ def test_written_trajectories(tmp_path, d):
         quat_to_matrix(values[:, 4:])[:, :d, :d], graph.poses.rotation[rows], atol=1e-8)
     assert np.all(values[:, 7] >= 0)
     assert file_interface.read_tum_trajectory_file(paths[1]).num_poses == len(rows)
-
-
-def test_numbers_stand_in_for_missing_times(tmp_path):
-    graph = random_graph(2)
-    path, _ = tum.write(
-        tmp_path, graph, estimate_of(graph), np.zeros(graph.n_poses, dtype=np.int64))
-    stamps = [line.split()[0] for line in path.read_text().splitlines()]
-    assert stamps == [f'{k}.000000000' for k in range(5)]
+    # Numbers stand in for missing times.
+    path, _ = tum.write(tmp_path, graph, estimate_of(graph), 0 * graph.poses.stamp_ns)
+    assert [line.split()[0] for line in path.read_text().splitlines()] == [
+        f'{k}.000000000' for k in range(5)]
 
 
 def test_names_stay_in_the_folder_and_two_robots_never_share_a_file(tmp_path):

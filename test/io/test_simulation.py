@@ -41,14 +41,18 @@ def test_noise_is_as_announced(d):
     assert np.mean(squares['ranges']) == pytest.approx(1, rel=0.1)
 
 
-def test_outliers_are_too_long():
-    run = changed(outliers=0.3, minutes=4.0)
+def test_outliers_are_too_long_and_false_closures_false():
+    run = changed(outliers=0.3, minutes=5.0, closures=40, false_closures=0.25)
     graph = simulation.graph_of(run)
     excess = -range_residuals(graph, estimate_of(graph))
     wrong = run.exchanges.outlier
     assert np.mean(wrong) == pytest.approx(0.3, abs=0.05)
     assert np.mean(excess[wrong]) == pytest.approx(8.0, rel=0.25)
     assert abs(np.mean(excess[~wrong])) < 0.1
+    squares = squared_residuals(graph, estimate_of(graph))['relative_poses']
+    closures = squares[~graph.relative_poses.odometry]
+    assert len(closures) == 40 and run.closures.false.sum() == 10
+    assert np.array_equal(closures > 100, run.closures.false)
 
 
 def test_lever_arms_are_in_the_ranges():
@@ -61,16 +65,6 @@ def test_lever_arms_are_in_the_ranges():
     assert np.mean(squared_residuals(without, estimate_of(graph))['ranges']) > 3
     assert simulation.node_config(run)['radios']['A'] == {
         'robot': 'A', 'lever_arm': [3.0, 0.0, 0.0]}
-
-
-def test_false_closures():
-    run = changed(closures=40, false_closures=0.25, minutes=5.0)
-    graph = simulation.graph_of(run)
-    squares = squared_residuals(graph, estimate_of(graph))['relative_poses']
-    closures = squares[~graph.relative_poses.odometry]
-    assert len(closures) == 40
-    assert np.array_equal(closures > 100, run.closures.false)
-    assert run.closures.false.sum() == 10
 
 
 def test_bag_matches_the_graph(tmp_path):

@@ -7,6 +7,8 @@ import pytest
 from node_world import START_S, Scene, World
 from sparser_ros.srv import MapName, Measurements, Rejected, StartOver
 
+from sparser_ros.io.beacon_file import read
+
 pytestmark = pytest.mark.timeout(3 * START_S)
 
 
@@ -90,11 +92,19 @@ def test_rejected_ranges_are_listed_and_starting_over_keeps_beacons():
         assert len(pipeline.graph_of(pipeline.newest_sequence).point_priors) == 4
 
 
+def assert_beacons_at(places, world):
+    pipeline = world.node.pipeline
+    for name, place in zip(pipeline.graph.landmarks.names,
+                           pipeline.solution.estimate.landmarks, strict=True):
+        assert np.linalg.norm(place - places[name]) < 0.5
+
+
 def test_a_map_is_saved_by_name_and_loaded_into_the_running_node(tmp_path):
     scene = Scene()
     half = len(scene.events) // 2
-    with World({'node.save_directory': str(tmp_path / 'maps'),
-                'node.journal.directory': str(tmp_path / 'journal')}) as world:
+    folders = {'node.save_directory': str(tmp_path / 'maps'),
+               'node.journal.directory': str(tmp_path / 'journal')}
+    with World(folders) as world:
         save, load = world.asker(MapName, 'save_as'), world.asker(MapName, 'load')
         assert 'nothing to save' in save(name='hall').message
         assert 'cannot be read' in load(name='hall').message
@@ -106,25 +116,18 @@ def test_a_map_is_saved_by_name_and_loaded_into_the_running_node(tmp_path):
         again = save(name='hall')
         assert not again.success and 'exists already' in again.message
         before = world.status.map_epoch
-        found = {one.name: np.array(one.position) for one in saved_beacons(answer.message)}
+        found = {name: radio['position'] for name, radio in read(answer.message, 2).items()}
         answer = load(name='hall')
         assert answer.success and '4 beacons are known' in answer.message
         assert world.until(lambda: world.status.keyframes == 0
                            and world.status.map_epoch > before)
         world.map_of(scene.events[half:])
-        pipeline = world.node.pipeline
-        for row, name in enumerate(pipeline.graph.landmarks.names):
-            place = pipeline.solution.estimate.landmarks[row]
-            assert np.linalg.norm(place - found[name]) < 0.5
-    with World({'node.save_directory': str(tmp_path / 'maps'),
-                'node.journal.directory': str(tmp_path / 'journal'),
-                'node.journal.resume': True}) as world:
+        assert_beacons_at(found, world)
+    with World({**folders, 'node.journal.resume': True}) as world:
         world.solved()
         world.located()
         assert not [text for text in world.status.findings if 'goes on with' in text]
-        for row, name in enumerate(world.node.pipeline.graph.landmarks.names):
-            place = world.node.pipeline.solution.estimate.landmarks[row]
-            assert np.linalg.norm(place - found[name]) < 0.5
+        assert_beacons_at(found, world)
 
 
 def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
@@ -157,10 +160,3 @@ def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
             assert reason in answer.message, answer.message
         assert pipeline.counts.keyframes >= keyframes
         world.located()
-
-
-def saved_beacons(folder):
-    from sparser_ros.io.beacon_file import SavedBeacon, read
-
-    return [SavedBeacon(name, tuple(radio['position']), np.eye(2))
-            for name, radio in read(folder, 2).items()]

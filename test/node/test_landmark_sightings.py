@@ -1,14 +1,17 @@
-"""Landmark sightings as messages: two robots that share nothing but the landmarks they see."""
+"""Two robots that share nothing but the landmarks they see; a camera known from `/tf_static`."""
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, TransformStamped
 from node_world import START_S, Scene, World
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from scipy.spatial.transform import Rotation
 from sparser_ros.msg import LandmarkSighting
+from tf2_msgs.msg import TFMessage
 
 from sparser_ros.io import pyfg
 from sparser_ros.linalg.rotations import align
-from sparser_ros.node.messages import time_message
+from sparser_ros.node.messages import fill_pose, time_message
 
 pytestmark = pytest.mark.timeout(3 * START_S)
 
@@ -44,6 +47,15 @@ def pose_message(stamp, place):
     return message
 
 
+def camera_of_b():
+    """Where that camera is: its frame in that of the base, for `/tf_static`."""
+    message = TransformStamped(child_frame_id='B_camera')
+    message.header.frame_id = 'B/base_link'
+    fill_pose(message.transform.translation, message.transform.rotation, [0.2, 0.0, 0.3],
+              Rotation.from_euler('xyz', [-np.pi / 2, 0.0, -np.pi / 2]).as_quat())
+    return message
+
+
 @pytest.fixture
 def scene():
     """Odometry of a simulated run, with sightings in place of its ranges."""
@@ -63,8 +75,10 @@ def test_robots_are_located_by_what_both_see(tmp_path, scene):
             'sightings.inputs.own.topic': '/landmark_sightings',
             'sightings.inputs.tags.topic': '/{robot}/tags/(?P<landmark>[^/]+)/pose',
             'sightings.inputs.tags.adapter': 'pose_topic',
-            'sightings.sensor_poses.B_camera': [0.2, 0.0, 0.3, -np.pi / 2, 0.0, -np.pi / 2],
             'node.save_directory': str(tmp_path / 'maps')}) as world:
+        latch = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        world.friend.create_publisher(TFMessage, '/tf_static', latch).publish(
+            TFMessage(transforms=[camera_of_b()]))
         for name in LANDMARKS:
             topic = f'/B/tags/{name}/pose'
             world.publishers[topic] = world.friend.create_publisher(PoseStamped, topic, 1000)
@@ -73,6 +87,7 @@ def test_robots_are_located_by_what_both_see(tmp_path, scene):
         assert world.until(lambda: world.counters()['sightings']['received'] >= count)
         world.solved()
         world.located()
+        assert world.counters()['frames']['accepted'] == 1
         counters = world.counters()['sightings']
         assert counters['received'] == counters['accepted'] == count, counters
         assert world.until(lambda: world.status.sightings == count)

@@ -9,25 +9,16 @@ from pathlib import Path
 import pytest
 import rclpy
 from rclpy.context import Context
+from waiting import ended, logged
 
 from sparser_ros.demo.processes import Child, free_domain, isolated_environment, taken
 
-PATIENCE_S = 300
-"""For the start of a process on a machine where six others are busy."""
-pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
+pytestmark = pytest.mark.timeout(600)
 
 
 def node(tmp_path, *arguments):
     return Child([sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', *arguments],
                  tmp_path / 'log', isolated_environment())
-
-
-def ended(process, timeout_s=PATIENCE_S):
-    """Its exit code."""
-    last = time.monotonic() + timeout_s
-    while process.poll() is None and time.monotonic() < last:
-        time.sleep(0.02)
-    return process.poll()
 
 
 FIRST_DOMAIN_PORT = 7400
@@ -47,9 +38,7 @@ def shared_memory(pid):
 def test_more_interrupts_do_not_disturb_the_end(tmp_path):
     """A launch file without a terminal passes on the Ctrl-C that its group had already."""
     with node(tmp_path) as process:
-        while 'robots: robot' not in process.tail(100):
-            assert process.poll() is None, process.tail()
-            time.sleep(0.05)
+        logged(process, 'robots: robot')
         while process.poll() is None:
             process._signal(signal.SIGINT)
             time.sleep(0.002)
@@ -62,9 +51,7 @@ def test_a_closed_terminal_ends_it_like_ctrl_c(tmp_path):
     # Ports of killed processes lie there for whoever is in their domain next.
     before = {str(path) for path in Path('/dev/shm').iterdir()}
     with node(tmp_path) as process:
-        while 'robots: robot' not in process.tail(100):
-            assert process.poll() is None, process.tail()
-            time.sleep(0.05)
+        logged(process, 'robots: robot')
         shared = shared_memory(process.pid) - before
         assert shared, 'what this test is about'
         process._signal(signal.SIGHUP)

@@ -2,14 +2,13 @@
 
 import signal
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from lifecycle_msgs.srv import ChangeState, GetState
-from node_world import PATIENCE_S, START_S, Scene, World
-from waiting import alive
+from node_world import START_S, Scene, World
+from waiting import alive, ended, logged
 
 from sparser_ros.demo.processes import Child, isolated_environment
 from sparser_ros.node.node import ManagedSparserNode
@@ -109,12 +108,7 @@ def test_what_cannot_be_configured_stays_unconfigured():
 def test_the_executable_waits_for_a_manager_and_ends_as_it_is_told(tmp_path):
     command = [sys.executable, str(ROOT / 'scripts' / 'sparser_lifecycle_node')]
     with Child(command, tmp_path / 'log', isolated_environment()) as process:
-        end = time.monotonic() + PATIENCE_S
-        while 'waiting to be configured' not in process.tail(100):
-            assert process.poll() is None and time.monotonic() < end, process.tail()
-            time.sleep(0.05)
+        logged(process, 'waiting to be configured')
         process._signal(signal.SIGINT)
-        while process.poll() is None and time.monotonic() < end:
-            time.sleep(0.02)
-        assert process.poll() == 0, process.tail()
+        assert ended(process) == 0, process.tail()
         assert 'Traceback' not in process.tail(100)

@@ -17,7 +17,7 @@ from sparser_ros.node.saving import apart, found_radios, merged_radios, missing,
 pytestmark = pytest.mark.timeout(2 * START_S)
 
 
-def positions(world):
+def paths(world):
     """{(robot, stamp_ns): (2,)} of the newest solution."""
     solution = world.node.pipeline.solution
     graph = world.node.pipeline.graph_of(solution.sequence)
@@ -33,25 +33,17 @@ def test_a_second_drive_is_located_in_the_map_of_the_first(tmp_path):
         world.map_of(scene.events)
         answer = world.call('save')
         assert answer.success, answer.message
-        first = positions(world)
+        first = paths(world)
     saved = read(answer.message, 2)
     assert len(saved) == 4 and all(0 < one['sigma_m'] < 1.0 for one in saved.values())
     half = scene.events[len(scene.events) // 2:]
     with World({'node.map_file': answer.message}) as world:
         world.map_of(half)
-        second = positions(world)
+        second = paths(world)
     common = first.keys() & second.keys()
     errors = [np.linalg.norm(second[key] - first[key]) for key in common]
     assert len(common) > 50
     assert np.mean(errors) < 0.2, 'same data, same map: what differs is how much of them'
-
-
-def test_a_second_map_is_none_of_other_radios():
-    """A name stands for one radio: that of the parameters is not overwritten."""
-    saved = {'7': {'beacon': '7', 'position': [1.0, 1.0]}}
-    for owner in ({'robot': 'A'}, {'beacon': 'A'}):
-        with pytest.raises(ConfigError, match=r'radios\.7 is a radio of A, not beacon 7'):
-            merged_radios({'7': owner}, saved)
 
 
 def test_a_beacon_with_the_name_of_a_robot_is_refused(tmp_path):
@@ -97,6 +89,10 @@ def test_configured_positions_stay():
     assert radios['17'] == {
         'beacon': 'L0', 'bias_m': 0.3, 'position': [1.0, 1.0], 'sigma_m': 0.1}
     assert radios['L1']['position'] == [5.0, 5.0] and len(radios) == 2
+    # A name stands for one radio: that of the parameters is not overwritten.
+    for owner in ({'robot': 'A'}, {'beacon': 'A'}):
+        with pytest.raises(ConfigError, match=r'radios\.L0 is a radio of A, not beacon L0'):
+            merged_radios({'L0': owner}, saved)
 
 
 @pytest.mark.parametrize(('findings', 'saved'), [

@@ -96,22 +96,6 @@ class CrashWorld:
             assert time.monotonic() < end, 'in vain'
             self.executor.spin_once(timeout_sec=0.01)
 
-    def ask(self, what, service, **fields):
-        """Call a service of the node, and wait for its answer."""
-        client = self.friend.create_client(what, f'/sparser/{service}')
-        self.until(client.service_is_ready)
-        future = client.call_async(what.Request(**fields))
-        self.until(future.done)
-        self.friend.destroy_client(client)
-        return future.result()
-
-    def kill(self, process):
-        """SIGKILL, and wait until the process has gone."""
-        os.kill(process.pid, signal.SIGKILL)
-        while process.poll() is None:
-            time.sleep(0.01)
-        self.kills += 1
-
     def missing(self):
         """Messages that the journal does not hold, in order: every topic goes on by itself."""
         session = kept(self.journal)
@@ -141,17 +125,16 @@ class CrashWorld:
             rest = self.missing()
             with self.node() as process:
                 self.play(rest, first_s if number == 0 else self.random.uniform(0.1, most_s))
-                self.kill(process)
+                os.kill(process.pid, signal.SIGKILL)
+                while process.poll() is None:
+                    time.sleep(0.01)
+                self.kills += 1
         rest = self.missing()
         with self.node():
-            self.finish(rest)
+            assert self.play(rest, 1e9)
+            self.until(lambda: self.statuses and self.statuses[-1].received == len(self.messages))
+            self.until(lambda: self.settled)
         return self.graph
-
-    def finish(self, rest):
-        """Play the rest, and wait until all of it is taken in and nothing waits."""
-        assert self.play(rest, 1e9)
-        self.until(lambda: self.statuses and self.statuses[-1].received == len(self.messages))
-        self.until(lambda: self.settled)
 
     @property
     def graph(self):
@@ -165,32 +148,6 @@ class CrashWorld:
         """Whether everything that waited for odometry is decided."""
         session = kept(self.journal)
         return bool(session.records) and session.records[-1].take == journal.FLUSH
-
-    def run_killing_solvers(self, kills):
-        """Kill one of the two solver processes so often while the node hears all; its graph."""
-        rest = self.missing()
-        step = max(len(rest) // (kills + 1), 1)
-        with self.node() as process:
-            for begin in range(0, len(rest), step):
-                assert self.play(rest[begin:begin + step], 1e9)
-                if self.kills < kills:
-                    self.until(lambda: children(process.pid))
-                    os.kill(self.random.choice(children(process.pid)), signal.SIGKILL)
-                    self.kills += 1
-            self.until(lambda: self.statuses[-1].received == len(self.messages)
-                       and self.statuses[-1].waiting == 0 and self.settled)
-        return self.graph
-
-
-def children(pid):
-    """The solver processes of a node: the forks of its fork server."""
-    parents = {}
-    for child in Path('/proc').glob('[0-9]*'):
-        with contextlib.suppress(OSError):
-            if b'multiprocessing.forkserver' in (child / 'cmdline').read_bytes():
-                parents[int(child.name)] = int(
-                    (child / 'stat').read_text().rpartition(')')[2].split()[1])
-    return [child for child, parent in parents.items() if parents.get(parent) == pid]
 
 
 def canonical(graph):

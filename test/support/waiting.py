@@ -33,3 +33,15 @@ def alive(pid):
 def parent_of(pid):
     """Its number."""
     return int(_stat(pid)[1])
+
+
+def logged(process, text):
+    """Wait until a `Child` has written so in its log."""
+    until(lambda: text in process.tail(100) or process.poll() is not None, text)
+    assert process.poll() is None, process.tail()
+
+
+def ended(process):
+    """The exit code of a `Child` once it has ended."""
+    until(lambda: process.poll() is not None, 'the end of a process')
+    return process.poll()
