@@ -12,7 +12,6 @@ from sparser_ros.linalg import cholesky, fronts
 from sparser_ros.linalg.block_cholesky import RowBlockCholesky
 from sparser_ros.linalg.cholesky import NotPositiveDefiniteError, factorize
 from sparser_ros.linalg.sparse_kernels import add_diagonal
-from sparser_ros.linalg.symbolic import elimination_tree, factor_pattern
 
 
 def matrix_of(blocks, b, links, missing, seed):
@@ -94,20 +93,6 @@ def test_columns_beyond_the_registers_are_solved_too(b, p):
 
 def chain():
     return matrix_of(20, 3, [(i, i + 1) for i in range(19)], [1], 0)
-
-
-def test_pattern_and_tree_are_those_of_the_factor():
-    half = sp.random(40, 40, density=0.04, random_state=3)
-    matrix = (half + half.T + 40 * sp.identity(40)).tocsc()
-    matrix.sort_indices()
-    lower = np.linalg.cholesky(matrix.toarray())
-    parent, counts = elimination_tree(matrix.indptr, matrix.indices)
-    np.testing.assert_array_equal(counts, np.count_nonzero(lower, axis=0))
-    indptr, indices = factor_pattern(matrix.indptr, matrix.indices, parent, counts)
-    for j in range(40):
-        below = j + 1 + np.flatnonzero(lower[j + 1 :, j])
-        np.testing.assert_array_equal(indices[indptr[j] : indptr[j + 1]], below)
-        assert parent[j] == (below[0] if len(below) else -1)
 
 
 def test_a_shift_finds_the_diagonal_or_says_that_it_is_not_all_there():

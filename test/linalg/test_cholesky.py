@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import graph_matrix
 
-from sparser_ros.linalg import cholesky, ordering
+from sparser_ros.linalg import ordering
 from sparser_ros.linalg.block_cholesky import RowBlockCholesky
 from sparser_ros.linalg.cholesky import (
     OrderingUnavailableError,
     SymbolicCholesky,
     UncoveredPatternError,
     factorize,
-    fill_reducing_order,
     supports_external_ordering,
 )
 from sparser_ros.linalg.ordering import flattest, sparsest
@@ -75,18 +74,6 @@ def test_any_number_of_columns_is_solved(columns):
     assert np.allclose(matrix @ solution, rhs, atol=1e-9)
 
 
-def test_a_missing_ordering_has_an_error_of_its_own(monkeypatch):
-    if not supports_external_ordering():
-        pytest.skip('this CHOLMOD is not told orders')
-
-    def missing(*_arguments, **_options):
-        raise cholesky.cholmod.CholmodNotInstalledError('no METIS here')
-
-    monkeypatch.setattr(cholesky.cholmod, 'analyze', missing)
-    with pytest.raises(OrderingUnavailableError, match='no METIS here'):
-        fill_reducing_order(graph_matrix(1, 60, 0.5), 'metis')
-
-
 needs_orderings = pytest.mark.skipif(
     not supports_external_ordering(), reason='this CHOLMOD cannot be told an ordering')
 
@@ -116,36 +103,11 @@ def solves(symbolic, matrix):
 
 
 @needs_orderings
-@pytest.mark.parametrize('method', ['amd', 'metis', 'natural'])
-def test_entries_are_counted_without_a_factorisation(method):
-    matrix = graph_matrix(1, 300, 0.05)
-    symbolic = SymbolicCholesky(matrix, method)
-    factor = symbolic.factorize(matrix)
-    assert np.array_equal(symbolic.counts, np.diff(factor.indptr))
-    assert np.array_equal(symbolic.order, factor.order)
-
-
-@needs_orderings
 def test_patterns_need_not_be_stored_on_both_sides():
     matrix = lattice(9, 7)
     lopsided = sp.csc_matrix(sp.tril(matrix) + sp.triu(matrix, 3))
     assert lopsided.nnz < matrix.nnz
     assert solves(SymbolicCholesky(lopsided), matrix)
-
-
-@needs_orderings
-def test_metis_orders_large_lattices_only(monkeypatch):
-    chosen = []
-    monkeypatch.setattr(ordering, 'flattest', lambda matrix: chosen.append(1) or flattest(matrix))
-    small, chain = lattice(30, 30), graph_matrix(1, 900, 0.01)
-    for matrix in (small, chain):
-        assert solves(sparsest(matrix, 3), matrix)
-    assert not chosen
-    large = lattice(100, 100)
-    amd, metis = SymbolicCholesky(large), sparsest(large, 4)
-    assert chosen
-    assert np.sum(metis.counts**2.0) < 0.9 * np.sum(amd.counts**2.0)
-    assert solves(metis, large)
 
 
 @needs_orderings

@@ -14,12 +14,12 @@ from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph, Landmarks, Poses, RelativePoses, empty_graph
 from sparser_ros.io import graph_file
 from sparser_ros.linalg.rotations import angle_to_matrix
-from sparser_ros.solver import plan, solve, staircase
+from sparser_ros.solver import solve, staircase
 from sparser_ros.solver.certificate import Certifier, Multipliers, sharpened
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
-from sparser_ros.solver.staircase import Goal, climb, relaxed_above
+from sparser_ros.solver.staircase import Goal, climb
 from sparser_ros.solver.trust_region import StoppingRule, minimise
 
 RULE = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-16)
@@ -205,21 +205,3 @@ def test_the_bound_gets_close_to_the_optimum_or_as_close_as_wanted(seed):
     wanted = np.sqrt(sharp.gap * plain.gap)
     enough = sharpened(certifier, run.y, plain, wanted=wanted)
     assert sharp.gap <= enough.gap <= max(wanted, enough.tolerance * 1.001)
-
-
-def test_a_solve_climbs_from_the_relaxation_of_its_thinned_graph(monkeypatch):
-    graph, seen = world(0, robots=2, length=40, ranges=120, noise=1.0), []
-
-    def watched(*arguments):
-        seen.append((relaxed_above(*arguments), arguments[0]))
-        return seen[-1][0]
-
-    monkeypatch.setattr(staircase, 'relaxed_above', watched)
-    with patch.object(plan, 'THINNED_POSES', 10):
-        stats = solve(graph, CERTIFY).stats
-    ((higher, context),) = seen
-    assert higher.shape[1] > graph.dimension
-    np.testing.assert_allclose(context.problem.manifold.nearest_point(higher), higher, atol=1e-9)
-    lower = stats.cost_final - stats.suboptimality
-    assert stats.cost_relaxed < stats.cost_final
-    assert stats.cost_relaxed * (1 - 2e-4) <= lower <= stats.cost_relaxed

@@ -214,19 +214,6 @@ def test_what_fails_in_a_trial_troubles_nobody(emulated, monkeypatch, caplog):
     assert {record.levelno for record in caplog.records} == {logging.DEBUG}
 
 
-def test_a_device_that_lost_waits_for_a_larger_graph(emulated, tiny_graphs, caplog):
-    device, graph, auto = OpenDevice(emulated), world(0, 2), SolverConfig()
-    size = graph.n_poses + graph.n_landmarks
-    device.left(size, 'a CG step takes longer')
-    with caplog.at_level(logging.DEBUG, compute_backend.__name__):
-        again = choose(auto, graph, device)
-    assert again.arrays is HOST and 'a CG step takes longer' in again.reason
-    assert again.reason in caplog.text
-    assert choose(SolverConfig(backend='gpu'), graph, device).arrays is emulated
-    device.left(size // 2, 'a CG step takes longer')
-    assert choose(auto, graph, device).arrays is emulated
-
-
 def test_auto_keeps_short_refinements_on_the_cpu(emulated, tiny_graphs, monkeypatch):
     """A few CG steps do not pay for a partitioned inverse, unless there is one already."""
     monkeypatch.setattr(

@@ -15,8 +15,6 @@ from sparser_ros.solver import incremental, solve
 from sparser_ros.solver.covariance import Linearised, in_map
 from sparser_ros.solver.incremental import IncrementalSolver, Kind, terms_of
 from sparser_ros.solver.robust import KERNELS, thresholds
-
-EVERYTHING = 1e300
 NO_KERNEL = RobustConfig()
 
 
@@ -163,51 +161,21 @@ def test_measurements_that_come_one_by_one_lead_to_the_same_optimum(seed):
     assert cost(graph, best) - 1e-6 <= solver.cost <= cost(graph, best) + 2e-4
 
 
-@pytest.mark.parametrize('tolerance', [1e-2, 1.0])
-def test_what_is_left_to_gain_is_known_without_looking_everywhere(tolerance):
-    graph, best = walk(300, 5, closures=False)
-    solver, updates = grown(graph, best, 12, tolerance)
-    rotation, position = states(solver)
-    n = graph.n_poses
-    fresh = built(graph, type(best)(rotation[:n].copy(), position[:n].copy(), position[n:].copy()))
-    exact = fresh.update(np.array([n - 1]), EVERYTHING).decrement
-    assert fresh.cost == pytest.approx(solver.cost, rel=1e-10)
-    # The gradient is the same; the Hessian behind the claim is as old as it may be.
-    assert exact == pytest.approx(updates[-1].decrement, rel=0.5)
-    # Less, since what is concave of the Hessian is left out.
-    left = solver.cost - cost(graph, best)
-    assert exact == pytest.approx(left, rel=0.35, abs=1e-5)
-
-
-def chain(n, every=10):
-    """A robot on a line, whose position is measured time and again."""
-    graph = synthetic.pose_graph(n, closures=0.0)
-    at = np.arange(0, n, every)
-    rng = np.random.default_rng(0)
-    return graph.replaced(point_priors=PointPriors(
-        at, np.zeros((len(at), 2)),
-        graph.poses.translation[at] + 0.05 * rng.normal(size=(len(at), 2)),
-        np.full(len(at), 400.0), np.zeros(len(at), dtype=np.int64)))
-
-
 @pytest.mark.parametrize('n', [400, 3200])
 def test_work_does_not_depend_on_what_stays_where_it_is(n):
-    graph = chain(n)
-    late = graph.point_priors.point >= n - 40
-    first = graph.replaced(point_priors=graph.point_priors.take(~late))
-    best = solve(first, SolverConfig(), initial=estimate_of(graph)).estimate
-    solver = built(first, best)
+    """A robot on a line, whose position is measured time and again."""
+    graph, at = synthetic.pose_graph(n, closures=0.0), np.arange(0, n, 10)
+    fixes = PointPriors(
+        at, np.zeros((len(at), 2)), graph.poses.translation[at] + 0.01, np.full(len(at), 400.0),
+        np.zeros(len(at), dtype=np.int64))
+    late = at >= n - 40
+    solver = built(graph.replaced(point_priors=fixes.take(~late)), estimate_of(graph))
     whole = solver.update(np.array([n - 1]), 1e-3)
     last = graph.replaced(
-        relative_poses=graph.relative_poses.take(slice(0)),
-        point_priors=graph.point_priors.take(late))
+        relative_poses=graph.relative_poses.take(slice(0)), point_priors=fixes.take(late))
     solver.add_terms(terms_of(last, 2, graph.points, NO_KERNEL))
     update = solver.update(np.array([n - 1]), 1e-3)
-    assert update.converged and update.steps > 0
-    assert whole.cliques > n / 16
-    assert update.cliques < 100
-    batch = solve(graph, SolverConfig(), initial=best)
-    assert solver.cost == pytest.approx(batch.stats.cost_final, abs=2e-3)
+    assert update.converged and whole.cliques > n / 16 and update.cliques < 100
 
 
 KERNEL = RobustConfig(kernel='gm', threshold=3.0, weight_floor=1e-12)

@@ -5,14 +5,13 @@ from types import SimpleNamespace
 import formulas
 import numpy as np
 import pytest
-from dense import packed
 
 from benchmark.generators import scene
 from sparser_ros.config import GraphError, SolverConfig, SolverError
 from sparser_ros.graph import Estimate, cost, estimate_of
 from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.solver import solve
-from sparser_ros.solver.manifold import Manifold, ScaledManifold, reduce_rank, round_to_rotations
+from sparser_ros.solver.manifold import Manifold, ScaledManifold
 from sparser_ros.solver.problem import QuadraticProblem
 
 N, K = 5, 4
@@ -81,42 +80,6 @@ def test_retraction(d, p, k, homogenised):
     assert np.array_equal(moved.held, Y.held)
 
 
-def lifted(d: int, p: int, homogenised: bool, seed: int = 0):
-    """A rank-d point of rotations, turned within p columns unless its frame is held."""
-    random = np.random.default_rng(seed)
-    manifold = Manifold(d, 6, 4, homogenised)
-    blocks = np.linalg.qr(random.normal(size=(6, d, d)))[0]
-    blocks[..., 0] *= np.linalg.det(blocks)[:, None]
-    bearings = random.normal(size=(4, d))
-    bearings /= np.linalg.norm(bearings, axis=1, keepdims=True)
-    y = packed(manifold, np.swapaxes(blocks, 1, 2), bearings)
-    frame = np.linalg.qr(random.normal(size=(p, p)))[0]
-    z = manifold.lift(y, p)
-    return manifold, y, z if homogenised else z @ frame
-
-
-@pytest.mark.parametrize('homogenised', (False, True))
-@pytest.mark.parametrize('d, p', [(2, 2), (2, 5), (3, 3), (3, 5)])
-def test_a_tight_solution_is_recovered(d, p, homogenised):
-    manifold, y, z = lifted(d, p, homogenised)
-    rounded = round_to_rotations(manifold, z)
-    # The same Gram matrix: equal up to one common rotation.
-    assert np.allclose(rounded @ rounded.T, y @ y.T, atol=1e-10)
-    assert np.allclose(np.linalg.det(rounded[: 6 * d].reshape(6, d, d)), 1)
-    if homogenised:
-        assert np.allclose(rounded, y, atol=1e-12)
-
-
-@pytest.mark.parametrize('homogenised', (False, True))
-@pytest.mark.parametrize('d, p, rank', [(2, 5, 3), (3, 6, 4), (2, 4, 4)])
-def test_reduced_points_lie_on_the_manifold(d, p, rank, homogenised):
-    manifold = Manifold(d, 6, 4, homogenised)
-    y = manifold.random_point(p, np.random.default_rng(0))
-    z = reduce_rank(manifold, y, rank)
-    assert z.shape == (manifold.rows, rank)
-    assert np.allclose(manifold.nearest_point(z), z, atol=1e-12)
-
-
 FREE = {'rank': 5, 'init': 'random', 'cost_tolerance': 1e-9}
 
 
@@ -135,20 +98,6 @@ def test_projection_is_orthogonal_and_has_the_dimension_of_the_space(d, p):
     assert np.allclose(matrix, matrix.T, atol=1e-12)
     assert np.allclose(matrix @ matrix, matrix, atol=1e-12)
     assert np.linalg.matrix_rank(matrix) == manifold.dimension(p)
-
-
-@pytest.mark.parametrize('d, p', RANKS)
-def test_retraction_keeps_the_shape_and_agrees_to_first_order(d, p):
-    manifold, y, v = scaled_sample(d, p)
-    v = manifold.project(y, v)
-    z = manifold.retract(y, v)
-    scale = manifold.scales(z)
-    assert np.all(scale[[0, 2]] == 1)
-    blocks = z[: 4 * d].reshape(4, d, p)
-    product = blocks @ np.swapaxes(blocks, 1, 2)
-    assert np.allclose(product, scale[:, None, None] ** 2 * np.eye(d), atol=1e-12)
-    errors = [np.abs(manifold.retract(y, t * v) - y - t * v).max() for t in (1e-3, 1e-4)]
-    assert errors[1] < 2e-2 * errors[0]
 
 
 @pytest.mark.parametrize('seed', range(3))

@@ -10,7 +10,7 @@ from tangents import tangent_basis
 
 from benchmark.synthetic import pose_graph
 from sparser_ros.config import SolverConfig
-from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import plan, solve, stages
 from sparser_ros.solver.newton_descent import NewtonDescent
 from sparser_ros.solver.preconditioner import (
@@ -18,7 +18,6 @@ from sparser_ros.solver.preconditioner import (
     NewtonPreconditioner,
     RegularisedQ,
     ShiftedHessian,
-    gauss_newton_pays,
 )
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.result import SolveStatus
@@ -43,44 +42,6 @@ def test_inverts_q_on_tangents(d, absolute):
     got = vectors[:, seen].T @ (basis.T @ image.ravel())
     expected = (vectors[:, seen].T @ v) / values[seen]
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize('d', [2, 3])
-def test_one_factor_serves_all_frames(d):
-    """Turning the whole map turns the preconditioner, with the factor of the first point."""
-    schur, y = posed(d)
-    turn = angle_to_matrix(np.array(1.0)) if d == 2 else rotvec_to_matrix(np.ones(3))
-    kept, fresh = GaussNewtonPreconditioner(schur), GaussNewtonPreconditioner(schur)
-    kept.refresh(y, schur(y), 0)
-    factor = kept.factor
-    kept.refresh(y @ turn, schur(y @ turn), 0)
-    assert kept.factor is factor
-    fresh.refresh(y @ turn, schur(y @ turn), 0)
-    manifold = schur.problem.manifold
-    v = manifold.project(y @ turn, np.random.default_rng(2).normal(size=y.shape))
-    # Gauge directions are rounding errors over the damping.
-    v = schur(v)
-    v = manifold.project(y @ turn, v)
-    a, b = (p.apply(v, np.empty_like(v)) for p in (kept, fresh))
-    a, b = (manifold.project(y @ turn, schur(x)) for x in (a, b))
-    np.testing.assert_allclose(a, b, atol=1e-5 * np.abs(b).max())
-
-
-def grid(d):
-    """Operator of a pose graph whose factor fills in."""
-    return SchurOperator(QuadraticProblem(pose_graph(2000, dimension=d)))
-
-
-def test_pays_in_the_plane_and_where_factors_are_thin():
-    plane, space = grid(2), grid(3)
-    assert gauss_newton_pays(plane) and gauss_newton_pays(posed(3)[0])
-    assert not gauss_newton_pays(space)
-    plane.symbolic.counts = None
-    assert not gauss_newton_pays(plane)
-    # Many landmarks are not padded to poses.
-    marked = posed(2, landmarks=60, robots=1, length=10)[0]
-    assert marked.problem.n_points > 2 * marked.problem.manifold.n
-    assert not gauss_newton_pays(marked)
 
 
 def noisy(n, sigma, seed):

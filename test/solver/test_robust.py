@@ -158,25 +158,16 @@ def test_false_closures_are_rejected_and_the_clean_solution_comes_back(seed, d):
     assert len(set(found) - set(rows) - hard) <= 2 and len(found) >= 0.7 * len(rows)
 
 
-@pytest.mark.parametrize('d', (2, 3))
-def test_long_ranges_are_rejected_from_a_random_start(d):
-    clean = world(7, d, robots=2, length=60, ranges=500, closures=4, noise=0.5)
+@pytest.mark.parametrize(('d', 'length', 'ranges', 'coarsening', 'init'), [
+    (2, 60, 500, 1, 'random'), (3, 60, 500, 1, 'random'), (2, 120, 800, 3, 'coarse')])
+def test_long_ranges_are_rejected_from_scratch(d, length, ranges, coarsening, init):
+    clean = world(7, d, robots=2, length=length, ranges=ranges, closures=4, noise=0.5)
     graph, rows = with_long_ranges(clean, 0.2, 0)
-    result = solve(graph, GNC)
-    assert result.stats.init == 'random'
+    result = solve(graph, replace(GNC, coarsening=coarsening))
+    assert result.stats.init == init
     assert set(rejected(result, 'ranges')) == set(rows)
     reference = solve(clean, SolverConfig())
     assert pose_errors(result.estimate, reference.estimate, aligned=True) < 1.0
-
-
-def test_long_ranges_through_a_thinned_graph():
-    clean = world(8, 2, robots=2, length=120, ranges=800, closures=4, noise=0.5)
-    graph, rows = with_long_ranges(clean, 0.2, 0)
-    config = SolverConfig(coarsening=3, robust=RobustConfig(kernel='gm', gnc=True))
-    result = solve(graph, config)
-    assert result.stats.init == 'coarse'
-    # Five metres are ten sigmas of the loosest ranges.
-    assert len(set(rejected(result, 'ranges')) ^ set(rows)) <= 3
 
 
 def test_weights_and_cost_belong_to_the_estimate():
@@ -189,15 +180,6 @@ def test_weights_and_cost_belong_to_the_estimate():
     rho = np.where(doubted, KERNELS['gm'].rho(s, np.full(len(s), 25.0)), s)
     assert result.stats.cost_robust == pytest.approx(rho.sum())
     assert result.stats.cost_final == pytest.approx(s.sum())
-
-
-def test_symbolic_analyses_do_not_grow_with_the_reweightings():
-    _, graph, _ = pose_graph(4, 2, 0.2, noise=1.0, length=150)
-    before = SymbolicCholesky.count
-    result = solve(graph, GNC)
-    # One of M; the preconditioner's pattern follows what comes to be believed, in waves.
-    assert result.stats.reweightings >= 18
-    assert SymbolicCholesky.count - before <= result.stats.reweightings / 4
 
 
 @pytest.mark.parametrize('kernel', ('gm', 'huber', 'cauchy'))

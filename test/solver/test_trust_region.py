@@ -147,17 +147,6 @@ def operator(name, **options):
 
 
 @pytest.mark.parametrize('name', NAMES)
-@pytest.mark.parametrize('kind', CLASSES)
-def test_cost_at_the_best_positions_is_the_reduced_cost(name, kind):
-    schur, space = operator(name, **CLASSES[kind])
-    y = schur.problem.manifold.random_point(5, np.random.default_rng(0))
-    z = space.enter(y)
-    assert z.shape[0] == space.manifold.rows
-    assert np.sum(z * space(z, np.empty_like(z))) == pytest.approx(np.sum(y * schur(y)), rel=1e-9)
-    assert np.array_equal(space.leave(z), y)
-
-
-@pytest.mark.parametrize('name', NAMES)
 @pytest.mark.parametrize('graph', [
     world(1, noise=1.0), world(1, 3, noise=1.0), world(1, noise=1.0, absolute='pfk'),
     scene(6, 30, scales=True)], ids=['plane', 'space', 'anchored', 'scales'])
