@@ -33,10 +33,9 @@ from sparser_ros.io.graph_bag import pose_stamps
 from sparser_ros.linalg.rotations import align
 from sparser_ros.solver.solve import solve
 
-from . import arguments
 from .datasets import directory
 from .stream import played
-from .table import Table, run_main
+from .table import Table, parser, run_main
 
 SETS: dict[str, tuple[float, bool]] = {
     'plaza2': (1.0, False), 'single_drone': (1.0, False), 'tiers': (1.0, False),
@@ -143,7 +142,7 @@ def reference_of(name: str, graph: Graph, solved: bool) -> Array:
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('available', __doc__ or '', sets=False)
+    made = parser('available', __doc__ or '', sets=False)
     made.add_argument('names', nargs='*', metavar='SET', help=' '.join(SETS))
     made.add_argument('--ticks', type=int, default=150, help='solves of a set')
     made.add_argument('--set', action='append', default=[], metavar='KEY=VALUE',

@@ -23,12 +23,12 @@ from sparser_ros.backend.calibrate.self_calibration import (
 from sparser_ros.backend.integrity.noise import MOVES, TURNS
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
+from sparser_ros.graph import Estimate, Graph, Poses, Ranges, RelativePoses, empty_graph
 from sparser_ros.graph.ends import RangeEnds, range_ends
 from sparser_ros.linalg.rotations import align, angle_to_matrix
 
-from . import arguments
-from .table import Table, run_main
+from . import synthetic
+from .table import Table, parser, run_main
 
 STEP_S = 0.5
 SPEED_M_S = 0.5
@@ -98,18 +98,10 @@ class RadioWorld:
 
     def until(self, seconds: float) -> RadioWorld:
         n = int(np.searchsorted(_seconds(self.measured), seconds, side='right'))
-
-        def part(graph: Graph) -> Graph:
-            rel, ranges = graph.relative_poses, graph.ranges
-            return graph.replaced(
-                poses=graph.poses.take(np.arange(n)), relative_poses=rel.take(rel.j < n),
-                ranges=ranges.take(np.maximum(ranges.source, ranges.target) < n))
-
-        truth = Estimate(
-            self.truth.rotation[:n], self.truth.translation[:n], self.truth.landmarks)
-        return RadioWorld(
-            part(self.measured), part(self.calibrated), truth, self.bias_m, self.scale,
-            self.odometry_factor)
+        return replace(
+            self, measured=synthetic.first_poses(self.measured, n),
+            calibrated=synthetic.first_poses(self.calibrated, n), truth=Estimate(
+                self.truth.rotation[:n], self.truth.translation[:n], self.truth.landmarks))
 
 
 def _seconds(graph: Graph) -> Array:
@@ -128,19 +120,14 @@ def radio_world(family: Family, seed: int, robots: int = 3) -> RadioWorld:
     poses = Poses(
         np.tile(np.arange(robots), steps), np.repeat(np.arange(steps), robots), stamps,
         rotation, translation)
-    fixed = np.arange(len(beacons)) < family.known
-    marks = Landmarks(tuple(f'L{k}' for k in range(len(beacons))), beacons, fixed)
     bare = empty_graph(d).replaced(
-        robots=tuple('ABCDEFG'[:robots]), poses=poses, landmarks=marks,
+        robots=tuple('ABCDEFG'[:robots]), poses=poses,
+        landmarks=synthetic.marks(beacons, np.arange(len(beacons)) < family.known),
         relative_poses=_odometry(family, robots, truth, random))
     source, target = _pairs(robots, len(beacons), n, robots * family.every)
-    points = truth.points
-    at = np.where(target >= 0, target, n + ~target)
-    distance = np.linalg.norm(points[at] - points[source], axis=1)
-    none = np.zeros((len(source), d))
-    ranges = Ranges(
-        source, target, none, none, distance, np.full(len(source), RANGE_SIGMA_M**-2.0),
-        stamps[source])
+    distance = synthetic.distances(translation, beacons, source, target)
+    ranges = synthetic.plain_ranges(
+        d, source, target, distance, RANGE_SIGMA_M**-2.0, stamps[source])
     ends = range_ends(bare.replaced(ranges=ranges))
     clean = np.abs(
         distance + RANGE_SIGMA_M * random.normal(size=len(source))
@@ -199,19 +186,17 @@ def _odometry(
 ) -> RelativePoses:
     """Steps with noise; the lengths of a robot are off by a factor."""
     i = np.arange(len(truth.translation) - robots)
-    j, k = i + robots, len(i)
+    k = len(i)
     scale = 1 + ODOMETRY_SCALE * (
         random.normal() + random.normal(size=robots)) / np.sqrt(2)
-    moves = np.einsum(
-        'kji,kj->ki', truth.rotation[i], truth.translation[j] - truth.translation[i])
-    turns = np.swapaxes(truth.rotation[i], 1, 2) @ truth.rotation[j]
-    noise = TURN_SIGMA_RAD * random.normal(size=k)
     claim = 1.0 if family.honest else 3.0
-    return RelativePoses(
-        i, j, turns @ angle_to_matrix(noise),
-        moves / scale[i % robots][:, None] + MOVE_SIGMA_M * random.normal(size=moves.shape),
-        np.full(k, (claim * TURN_SIGMA_RAD) ** -2.0), np.full(k, (claim * MOVE_SIGMA_M) ** -2.0),
-        np.ones(k, dtype=bool), np.zeros(k, dtype=np.int64))
+    turn = TURN_SIGMA_RAD * random.normal(size=k)
+    exact = synthetic.noisy_edges(
+        i, i + robots, truth.rotation, truth.translation, turn, np.zeros((k, 2)),
+        (claim * TURN_SIGMA_RAD) ** -2.0, (claim * MOVE_SIGMA_M) ** -2.0,
+        np.ones(k, dtype=bool))
+    moves = exact.translation / scale[i % robots][:, None]
+    return exact.replaced(translation=moves + MOVE_SIGMA_M * random.normal(size=moves.shape))
 
 
 def _pairs(
@@ -281,7 +266,7 @@ class Outcome:
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('calibration', __doc__ or '', data=False)
+    made = parser('calibration', __doc__ or '', data=False)
     made.add_argument('--runs', type=int, default=20, help='worlds of each family')
     made.add_argument('--first', type=int, default=1, help='seed of the first world')
     made.add_argument('--families', nargs='*', help='only these (default: all)')

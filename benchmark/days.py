@@ -8,7 +8,9 @@ the graph. `python -m benchmark.days [--hours 8] [--robots 6] [--max-count 20000
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sparser_ros.backend.session.solution import Location, Solution
+from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.io import simulation
-from sparser_ros.io.simulation import START_NS, Simulation
+from sparser_ros.io.simulation import Simulation, node_config
 from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.node.messages import path_bytes
 from sparser_ros.node.picture import map_to_odom, rows_of, trajectory
@@ -28,17 +29,15 @@ from sparser_ros.node.pipeline import Pipeline
 from sparser_ros.node.publishers import MOST_POSES
 from sparser_ros.plot.figure import COLOURS, figure
 
-from . import arguments
-from .scenarios import samples_of
-from .table import Row, Table, median, run_main
+from .scenarios import RECENT_S, SECOND, samples_of, seconds_of
+from .table import Row, Table, median, parser, rmse, run_main
 
-SECOND = 10**9
 PATIENCE_S = 600.0
 """Without a solution for so long the run ends: on a busy machine solves wait for each other."""
 FIRST_AUDIT_S = 120.0
 """Data after which the run waits for an audit that locates all robots, and again until it has."""
-RECENT_S = 600.0
-"""Newest stretch whose position errors are shown beside those of the whole run."""
+DISTANCE_M = 2.0
+"""Between keyframes."""
 COLUMNS = {
     'hours': 'h of data', 'handed_over': 'keyframes so far', 'keyframes': 'in the graph',
     'ranges': 'ranges', 'node_mb': 'node MB', 'tracker_mb': 'tracker MB',
@@ -49,16 +48,10 @@ COLUMNS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('days', __doc__ or '', data=False)
+    made = parser('days', __doc__ or '', data=False)
     made.add_argument('--hours', type=float, default=8.0)
     made.add_argument('--robots', type=int, default=6)
-    made.add_argument('--beacons', type=int, default=6)
     made.add_argument('--max-count', type=int, default=20_000, help='keyframes.max_count')
-    made.add_argument('--per-pair', type=int, default=1, help='keyframes.thinned_per_pair')
-    made.add_argument('--distance', type=float, default=2.0, metavar='M',
-                      help='between keyframes')
-    made.add_argument('--odometry-rate', type=float, default=4.0, metavar='HZ')
-    made.add_argument('--range-rate', type=float, default=1.0, metavar='HZ', help='per robot')
     made.add_argument('--tick', type=float, default=5.0, metavar='S', help='data between solves')
     made.add_argument('--sample', type=float, default=600.0, metavar='S', help='data per row')
     made.add_argument('--seed', type=int, default=0)
@@ -66,8 +59,8 @@ def main(argv: list[str] | None = None) -> int:
     table = Table('days', f'Days: {args.hours:g} h of {args.robots} robots, '
                   f'keyframes.max_count {args.max_count}', COLUMNS, args.out)
     run = Simulation(SimulationConfig(
-        robots=args.robots, beacons=args.beacons, minutes=60 * args.hours, seed=args.seed,
-        odometry_rate=args.odometry_rate, range_rate=args.range_rate, truth_rate=0.0))
+        robots=args.robots, minutes=60 * args.hours, seed=args.seed, odometry_rate=4.0,
+        range_rate=1.0, truth_rate=0.0))
     for found in measured(run, config_of(run, args), args.tick, args.sample):
         table.add(found)
         draw(args.out / 'days.png', table.rows)
@@ -82,11 +75,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def config_of(run: Simulation, args: argparse.Namespace) -> SparserConfig:
     """Parameters of the node for a run, with patience for a busy machine."""
-    values = simulation.node_config(run)
+    values = node_config(run)
     return SparserConfig.from_mapping({
         **values,
-        'keyframes': {'max_count': args.max_count, 'thinned_per_pair': args.per_pair,
-                      'distance_m': args.distance},
+        'keyframes': {'max_count': args.max_count, 'distance_m': DISTANCE_M},
         # Hours pass in minutes here, audits take their time.
         'backend': {**values.get('backend', {}), 'audit': {'stale_s': 36_000.0}, 'watchdog': {
             'hang_timeout_s': PATIENCE_S, 'start_timeout_s': PATIENCE_S}}})
@@ -96,15 +88,20 @@ def measured(
     run: Simulation, config: SparserConfig, tick_s: float, sample_s: float
 ) -> Iterator[Row]:
     """One row for every `sample_s` of data."""
-    begin, samples = time.monotonic(), samples_of(run)
-    base = resident_mb('self')
-    pipeline = Pipeline(config)
-    try:
+    begin, base = time.monotonic(), resident_mb('self')
+    with contextlib.closing(Pipeline(config)) as pipeline:
         latency: list[float] = []
         intake, due, shown = [0.0], tick_s, sample_s
         unlocated, audits = True, 0
-        for sample in samples:
-            seconds = (sample.stamp_ns - START_NS) / SECOND
+
+        def row(seconds: float) -> Row:
+            return {
+                'hours': seconds / 3600, **sizes(pipeline, base), 'latency_s': median(latency),
+                'latency_max_s': max(latency), 'intake_cpu_ms': 1e3 * max(intake),
+                **accuracy(run, pipeline), 'wall_min': (time.monotonic() - begin) / 60}
+
+        for sample in samples_of(run):
+            seconds = seconds_of(sample)
             if seconds >= due:
                 due += tick_s
                 before = pipeline.newest_sequence
@@ -118,25 +115,12 @@ def measured(
                     unlocated = not audited(pipeline)
             if seconds >= shown and latency:
                 shown += sample_s
-                yield row(run, pipeline, base, seconds, latency, intake, begin)
+                yield row(seconds)
                 latency, intake = [], [0.0]
             pipeline.frontend.add(sample)
             pipeline.touched()
         if latency:
-            yield row(run, pipeline, base, run.duration_s, latency, intake, begin)
-    finally:
-        pipeline.close()
-
-
-def row(
-    run: Simulation, pipeline: Pipeline, base_mb: float, seconds: float, latency: list[float],
-    intake: list[float], begin_s: float,
-) -> Row:
-    """The cells after so many seconds of data; `latency` and `intake` since the row before."""
-    return {
-        'hours': seconds / 3600, **sizes(pipeline, base_mb), 'latency_s': median(latency),
-        'latency_max_s': max(latency), 'intake_cpu_ms': 1e3 * max(intake),
-        **accuracy(run, pipeline), 'wall_min': (time.monotonic() - begin_s) / 60}
+            yield row(run.duration_s)
 
 
 def waited(pipeline: Pipeline) -> float:
@@ -173,19 +157,15 @@ def sizes(pipeline: Pipeline, base_mb: float) -> Row:
     state, solution = pipeline.worker.state, pipeline.solution
     begin = time.perf_counter()
     if solution is not None:
-        publish(pipeline, solution)
+        # What the node publishes after a solution, without sending it.
+        for robot in map_to_odom(solution, pipeline.graph):
+            path_bytes(0, 'map', *trajectory(solution, pipeline.graph, robot, MOST_POSES))
     return {
         'publish_ms': 1e3 * (time.perf_counter() - begin),
         'handed_over': pipeline.counts.keyframes + pipeline.frontend.keyframes_thinned,
         'keyframes': pipeline.counts.keyframes, 'ranges': pipeline.counts.ranges,
         'node_mb': resident_mb('self') - base_mb, 'tracker_mb': resident_mb(state.pid),
         'auditor_mb': resident_mb(state.auditor_pid)}
-
-
-def publish(pipeline: Pipeline, solution: Solution) -> None:
-    """Make what the node publishes after a solution, without sending it."""
-    for robot in map_to_odom(solution, pipeline.graph):
-        path_bytes(0, 'map', *trajectory(solution, pipeline.graph, robot, MOST_POSES))
 
 
 def accuracy(run: Simulation, pipeline: Pipeline) -> dict[str, Any]:
@@ -209,19 +189,14 @@ def accuracy(run: Simulation, pipeline: Pipeline) -> dict[str, Any]:
     return {'located': len(located), 'ate_m': rmse(error), 'ate_recent_m': rmse(recent)}
 
 
-def rmse(error: Any) -> float:
-    return float(np.sqrt(np.mean(error**2)))
-
-
 def resident_mb(process: int | str | None) -> float:
     """Resident set of a process in MB; nan where there is none."""
     try:
-        for line in Path(f'/proc/{process}/status').read_text().splitlines():
-            if line.startswith('VmRSS:'):
-                return int(line.split()[1]) / 1e3
+        status = Path(f'/proc/{process}/status').read_text()
     except OSError:
         return math.nan
-    return math.nan
+    size = re.search(r'VmRSS:\s+(\d+)', status)
+    return int(size[1]) / 1e3 if size else math.nan
 
 
 def draw(path: Path, rows: list[Row]) -> None:

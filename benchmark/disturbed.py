@@ -32,9 +32,8 @@ from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.solver import solve
 
-from .arguments import parser
 from .stream import odometry_poses
-from .table import Table, run_main
+from .table import Table, parser, run_main
 
 TICK_S = 20.0
 """Time between two solves, in data time: one wall second at twenty times the rate."""

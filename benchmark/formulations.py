@@ -1,7 +1,8 @@
 """The four formulations on the paper's four problem classes, in the same trust region.
 
 From one random rank-5 start to 1 % above the best relaxed cost (at least 0.001 above it).
-`python -m benchmark.formulations [--problems …] [--seeds 3]`
+`python -m benchmark.formulations [--problems …] [--seeds 3]`; with `--poses 1000 2000 …` on the
+paper's spheres of so many poses, with the time of the precomputation and pictures.
 """
 
 from __future__ import annotations
@@ -13,20 +14,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sparser_ros.config import ConfigError, SolverConfig, SolverError
 from sparser_ros.graph import Graph, cost, estimate_of
 from sparser_ros.io import graph_file
+from sparser_ros.linalg.process import single_threaded_blas
+from sparser_ros.plot.figure import COLOURS, figure
 from sparser_ros.solver import SolveStatus, solve
-from sparser_ros.solver.formulations import FORMULATIONS
+from sparser_ros.solver.formulations import FORMULATIONS, Dense
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
 
-from . import arguments, generators
+from . import generators
 from .datasets import directory
-from .table import Table, median, run_main
+from .table import Row, Table, median, parser, run_main
 
 RANK = 5
 EXCESS_SHARE, EXCESS_LEAST = 0.01, 1e-3
 """Target of a run above the best relaxed cost: this share of it, at least this much."""
-_REFERENCE_SECONDS = 3
+REFERENCE_SECONDS = 3
 """Time limit of the solve that finds the best relaxed cost, in time limits of a run."""
 PROBLEMS: dict[str, tuple[str, Callable[[Path | None], Graph]]] = {
     'sphere1k': ('PGO', lambda data: generators.sphere(laps=20)),
@@ -43,11 +50,11 @@ PROBLEMS: dict[str, tuple[str, Callable[[Path | None], Graph]]] = {
     'scene50x2k': ('SfM', lambda data: generators.scene(50, 2000)),
     'scene200x10k': ('SfM', lambda data: generators.scene(200, 10_000, views=8)),
 }
-
-
 PLANTED = ('sphere1k-network', 'intel-network')
 """Networks that are nearly flexible: their relaxed cost falls for thousands of steps. They are
 solved down to the cost of the true positions."""
+Curve = list[tuple[float, float]]
+"""(poses, figure)"""
 
 
 def read(data: Path | None, name: str) -> Graph:
@@ -55,19 +62,29 @@ def read(data: Path | None, name: str) -> Graph:
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('formulations', __doc__ or '', sets=False, seeds=3, timeout_s=60)
+    made = parser('formulations', __doc__ or '', sets=False, seeds=3, timeout_s=60)
     made.add_argument('--problems', nargs='+', metavar='NAME', default=list(PROBLEMS))
+    made.add_argument('--poses', nargs='+', type=int, metavar='N',
+                      help='spheres of these sizes instead; a formulation that takes longer than '
+                      '--timeout once is left out of larger ones')
     args = made.parse_args(argv)
     unknown = set(args.problems) - set(PROBLEMS)
     if unknown:
         raise ConfigError(f'unknown problems {sorted(unknown)}; known: {", ".join(PROBLEMS)}')
+    columns = {'best': 'best cost', **{name: f'{name} s (iterations)' for name in FORMULATIONS}}
+    if args.poses:
+        return sweep(args, columns)
     table = Table('formulations', 'Formulations: random rank-5 start to 1 % of the best cost', {
         'class': 'class', 'problem': 'problem', 'constrained': 'rows of X_c',
-        'free': 'rows of X_f', 'best': 'best cost',
-        **{name: f'{name} s (iterations)' for name in FORMULATIONS},
-    }, args.out)
+        'free': 'rows of X_f', **columns}, args.out)
     for name in args.problems:
-        table.add(measured(name, args))
+        kind, make = PROBLEMS[name]
+        graph = make(args.data).validate()
+        planted = cost(graph, estimate_of(graph)) if name in PLANTED else None
+        table.add({
+            'problem': name, 'class': kind, 'free': graph.n_poses + graph.n_landmarks,
+            'constrained': graph.dimension * graph.n_poses + len(graph.ranges),
+            **race(graph, list(FORMULATIONS), args, planted)})
     table.note(
         f'Medians of {args.seeds} seeds, CPU seconds of set-up and relaxation in one process after '
         f'one unmeasured solve; – = not within {args.timeout:g} s, or the explicit matrix does '
@@ -76,50 +93,67 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """A row of the table."""
-    kind, make = PROBLEMS[name]
-    graph = make(args.data).validate()
-    row = race(graph, list(FORMULATIONS), args,
-               cost(graph, estimate_of(graph)) if name in PLANTED else None)
-    return {
-        'problem': name, 'class': kind, 'free': graph.n_poses + graph.n_landmarks,
-        'constrained': graph.dimension * graph.n_poses + len(graph.ranges), **row,
-        **{formulation: f'{found["cpu_s"]:.3g} ({found["iterations"]:.0f})'
-           for formulation, found in row['figures'].items()}}
+def sweep(args: argparse.Namespace, columns: dict[str, str]) -> int:
+    """The paper's spheres, precomputation, and two pictures."""
+    table = Table('sweep', 'Sphere sweep: random rank-5 start to 1 % of the best cost', {
+        'poses': 'poses', **columns, 'ours_ms': 'set-up ms', 'dense_ms': 'dense set-up ms',
+        'dense_mib': 'dense MiB'}, args.out, 'formulations')
+    seconds: dict[str, Curve] = {name: [] for name in FORMULATIONS}
+    left = list(FORMULATIONS)
+    for poses in args.poses:
+        graph = generators.sphere(laps=poses // generators.LAP).validate()
+        row = race(graph, left, args)
+        left = [name for name in left if name in row['figures']]
+        table.add({'poses': graph.n_poses, **row, **precomputed(graph, 'dense' in left)})
+        for name in left:
+            seconds[name].append((graph.n_poses, row['figures'][name]['cpu_s']))
+    table.note(
+        f'Medians of {args.seeds} seeds, CPU seconds of set-up and relaxation in one process. – = '
+        f'not within {args.timeout:g} s here or on a smaller sphere, or the explicit matrix does '
+        'not fit. Set-up: Q_cc, B, M and the factor of M, median of 5; the dense matrix comes on '
+        'top.')
+    curves = {name: curve for name, curve in seconds.items() if curve}
+    draw(args.out / 'sweep.png', curves, 'CPU seconds to 1 %')
+    base = dict(seconds['schur'])
+    draw(args.out / 'sweep_speedup.png', {
+        name: [(n, s / base[n]) for n, s in curve if n in base]
+        for name, curve in curves.items() if name != 'schur'}, 'time relative to schur')
+    return 0
 
 
 def race(
     graph: Graph, names: list[str], args: argparse.Namespace, target: float | None = None
-) -> dict[str, Any]:
+) -> Row:
     """Best relaxed cost, runs, and medians of each formulation that reached it with every seed.
 
     `target`: the cost to reach; by default the best relaxed one and a little.
     """
     loose = SolverConfig(
         init='random', rank=RANK, cost_tolerance=1e-4, target_cost=0.0, coarsening=1,
-        time_limit_s=_REFERENCE_SECONDS * args.timeout)
+        time_limit_s=REFERENCE_SECONDS * args.timeout)
     best = target
     if target is None:
         found = solve(graph, loose).stats.cost_relaxed
         best = float('inf') if found is None else found
         target = best + max(EXCESS_SHARE * best, EXCESS_LEAST)
-    row: dict[str, Any] = {'best': best, 'runs': {}, 'figures': {}}
+    row: Row = {'best': best, 'runs': {}, 'figures': {}}
     for name in names:
         runs = row['runs'][name] = []
         for seed in range(args.seeds):
-            runs.append(one(graph, replace(
+            runs.append(raced(graph, replace(
                 loose, target_cost=target, time_limit_s=args.timeout, formulation=name,
                 seed=seed)))
             if not runs[-1]['reached']:
                 break
         else:
-            row['figures'][name] = {key: median([run[key] for run in runs])
-                                    for key in ('cpu_s', 'iterations', 'cg_steps')}
+            figures = row['figures'][name] = {
+                key: median([run[key] for run in runs])
+                for key in ('cpu_s', 'iterations', 'cg_steps')}
+            row[name] = f'{figures["cpu_s"]:.3g} ({figures["iterations"]:.0f})'
     return row
 
 
-def one(graph: Graph, config: SolverConfig) -> dict[str, Any]:
+def raced(graph: Graph, config: SolverConfig) -> dict[str, Any]:
     start = time.process_time()
     try:
         result = solve(graph, config)
@@ -130,6 +164,35 @@ def one(graph: Graph, config: SolverConfig) -> dict[str, Any]:
         'cpu_s': time.process_time() - start, 'iterations': result.stats.iterations,
         'cg_steps': result.stats.cg_steps, 'status': result.status.value,
     }
+
+
+def precomputed(graph: Graph, dense: bool) -> Row:
+    """CPU milliseconds of our precompute and of the explicit Schur complement."""
+    problem = QuadraticProblem(graph)
+
+    def timed_ms(work: Callable[[], object]) -> float:
+        start = time.process_time()
+        work()
+        return 1e3 * (time.process_time() - start)
+
+    with single_threaded_blas():
+        ours = median([timed_ms(lambda: SchurOperator(problem)) for _ in range(5)])
+        schur = SchurOperator(problem)
+        row: Row = {'ours_ms': ours, 'dense_mib': 8 * schur.shape[0] ** 2 / 2**20}
+        if dense:
+            row['dense_ms'] = ours + timed_ms(lambda: Dense(schur))
+    return row
+
+
+def draw(path: Path, lines: dict[str, Curve], ylabel: str) -> None:
+    """One figure per solver against the number of poses, both axes logarithmic."""
+    with figure(path, 5.5, 4.0) as drawing:
+        axes = drawing.add_subplot()
+        for colour, (name, points) in zip(COLOURS, lines.items(), strict=False):
+            n, value = np.asarray(points, dtype=float).T
+            axes.loglog(n, value, 'o-', color=colour, label=name, lw=1.2, ms=4)
+        axes.set(xlabel='poses', ylabel=ylabel)
+        axes.legend(fontsize=8, frameon=False)
 
 
 if __name__ == '__main__':

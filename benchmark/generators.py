@@ -8,16 +8,10 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 from sparser_ros.array_types import Array, Index, Mask
-from sparser_ros.graph import (
-    Graph,
-    Landmarks,
-    Poses,
-    Ranges,
-    RelativePoses,
-    Sightings,
-    empty_graph,
-)
+from sparser_ros.graph import Graph, Landmarks, Poses, RelativePoses, Sightings, empty_graph
 from sparser_ros.linalg.rotations import angle_to_matrix
+
+from .synthetic import plain_ranges
 
 RADIUS_M, LAP = 100.0, 50
 SIGMA_M, SIGMA_QUATERNION = 0.01, 0.005
@@ -76,7 +70,7 @@ def sensor_network(
     names = tuple(f'S{k}' for k in range(sensors)) + tuple(f'K{k}' for k in range(anchors))
     return _network(
         points, np.arange(sensors + anchors) >= sensors, names, i, j, noisy,
-        np.full(len(i), sigma_m**-2), f'network{sensors}')
+        sigma_m**-2.0, f'network{sensors}')
 
 
 def network_of(graph: Graph) -> Graph:
@@ -96,14 +90,11 @@ def network_of(graph: Graph) -> Graph:
 
 def _network(
     points: Array, fixed: Mask, names: tuple[str, ...], i: Index, j: Index,
-    distance: Array, precision: Array, name: str,
+    distance: Array, precision: Array | float, name: str,
 ) -> Graph:
-    zero = np.zeros((len(i), points.shape[1]))
     return empty_graph(points.shape[1]).replaced(
         landmarks=Landmarks(names, points, fixed),
-        ranges=Ranges(
-            ~i, ~j, zero, zero.copy(), distance, precision, np.zeros(len(i), dtype=np.int64)),
-        name=name)
+        ranges=plain_ranges(points.shape[1], ~i, ~j, distance, precision), name=name)
 
 
 def scene(

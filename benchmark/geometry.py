@@ -29,7 +29,6 @@ from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import (
     Estimate,
     Graph,
-    Landmarks,
     Poses,
     Ranges,
     RelativePoses,
@@ -39,8 +38,8 @@ from sparser_ros.graph import (
 from sparser_ros.io.chain import compose
 from sparser_ros.linalg.rotations import angle_to_matrix, nearest_rotation
 
-from .arguments import parser
-from .table import Table, run_main
+from . import synthetic
+from .table import Table, parser, run_main
 
 BEACONS, RADIUS_M, SPEED_M_S = 6, 30.0, 1.2
 MOVE_SIGMA, TURN_SIGMA = 0.02, 0.003
@@ -69,13 +68,9 @@ class Field:
     def until(self, second: float) -> Field:
         g = self.graph
         n = int(np.searchsorted(self.second, second, side='right'))
-        edges = g.relative_poses.take(g.relative_poses.j < n)
-        heard = np.maximum(g.ranges.source, g.ranges.target) < n
-        seen = g.sightings.i < n
+        heard, seen = np.maximum(g.ranges.source, g.ranges.target) < n, g.sightings.i < n
         return Field(
-            g.replaced(
-                poses=g.poses.take(np.arange(n)), relative_poses=edges,
-                ranges=g.ranges.take(heard), sightings=g.sightings.take(seen)),
+            synthetic.first_poses(g, n),
             Estimate(self.truth.rotation[:n], self.truth.translation[:n],
                      self.truth.landmarks.copy()),
             self.second[:n], self.false[heard], self.mistaken[seen])
@@ -101,7 +96,7 @@ def field(
     rotation = angle_to_matrix(heading)
     robot = np.tile(np.arange(robots), seconds)
     edges, frame = _odometry(rotation, position, robots, random)
-    ranges, false = _ranges(position, beacons, robots, seconds, outliers, random)
+    ranges, false = _ranges(position, beacons, robots, outliers, random)
     seen, mistaken = empty_graph(2, ()).sightings, np.zeros(0, dtype=bool)
     if sightings:
         between = (ranges.target >= 0) & (np.arange(len(false)) % RANGES_PER_S == 0)
@@ -112,9 +107,7 @@ def field(
         poses=Poses(
             robot, np.arange(len(robot)) // robots,
             1_000_000_000 * (1 + np.arange(len(robot)) // robots), *frame),
-        landmarks=Landmarks(
-            tuple(f'L{k}' for k in range(BEACONS)),
-            np.where(fixed[:, None], beacons, np.nan), fixed),
+        landmarks=synthetic.marks(np.where(fixed[:, None], beacons, np.nan), fixed),
         relative_poses=edges, ranges=ranges, sightings=seen)
     return Field(graph, Estimate(rotation, position, beacons),
                  np.repeat(np.arange(seconds), robots).astype(float), false, mistaken)
@@ -143,47 +136,38 @@ def _odometry(
 ) -> tuple[RelativePoses, tuple[Array, Array]]:
     n = len(rotation)
     i, j = np.arange(n - robots), np.arange(robots, n)
-    back = np.swapaxes(rotation[i], 1, 2)
-    move = np.einsum('kij,kj->ki', back, position[j] - position[i])
-    length = np.linalg.norm(move, axis=1)
+    length = np.linalg.norm(position[j] - position[i], axis=1)
     move_sigma = np.sqrt(MOVE_SIGMA**2 * length + STILL_M**2)
     turn_sigma = np.sqrt(TURN_SIGMA**2 * length + STILL_RAD**2)
-    move = move + move_sigma[:, None] * random.normal(size=move.shape)
-    turn = back @ rotation[j] @ angle_to_matrix(turn_sigma * random.normal(size=len(i)))
+    move = move_sigma[:, None] * random.normal(size=(len(i), 2))
+    edges = synthetic.noisy_edges(
+        i, j, rotation, position, turn_sigma * random.normal(size=len(i)), move, turn_sigma**-2.0,
+        move_sigma**-2.0, np.ones(len(i), dtype=bool))
     frame_r, frame_t = np.tile(np.eye(2), (n, 1, 1)), np.zeros((n, 2))
     for robot in range(robots):
         own, steps = np.arange(robot, n, robots), np.arange(robot, n - robots, robots)
-        first = np.arange(len(own)) == 0
         frame_r[own], frame_t[own] = compose(
-            np.concatenate([np.eye(2)[None], turn[steps]]),
-            np.concatenate([np.zeros((1, 2)), move[steps]]), first)
-    return RelativePoses(
-        i, j, turn, move, 1 / turn_sigma**2, 1 / move_sigma**2, np.ones(len(i), dtype=bool),
-        np.zeros(len(i), dtype=np.int64)), (frame_r, frame_t)
+            np.concatenate([np.eye(2)[None], edges.rotation[steps]]),
+            np.concatenate([np.zeros((1, 2)), edges.translation[steps]]), own == robot)
+    return edges, (frame_r, frame_t)
 
 
 def _ranges(
-    position: Array, beacons: Array, robots: int, seconds: int, outliers: float,
-    random: np.random.Generator,
+    position: Array, beacons: Array, robots: int, outliers: float, random: np.random.Generator,
 ) -> tuple[Ranges, Mask]:
     peers = robots + BEACONS - 1
     source = np.repeat(np.arange(len(position)), RANGES_PER_S)
     asked = (source % robots + 1 + random.integers(peers, size=len(source))) % (peers + 1)
-    row = np.where(asked < robots, source // robots * robots + asked, 0)
-    target = np.where(asked < robots, row, ~(asked - robots))
-    points = np.concatenate([position, beacons])
-    other = np.where(target >= 0, target, len(position) + ~target)
-    distance = np.linalg.norm(points[other] - points[source], axis=1)
+    target = np.where(asked < robots, source // robots * robots + asked, ~(asked - robots))
+    distance = synthetic.distances(position, beacons, source, target)
     sigma = np.hypot(RANGE_SIGMA_M, RANGE_SHARE * distance)
     false = random.uniform(size=len(source)) < outliers
     measured = distance + sigma * random.normal(size=len(source)) + np.where(
         false, random.exponential(OUTLIER_M, len(source)), 0.0)
     measured = np.maximum(measured, 0.05)
-    lever = np.zeros((len(source), 2))
-    return Ranges(
-        source, target, lever, lever.copy(), measured,
-        1 / (RANGE_SIGMA_M**2 + (RANGE_SHARE * measured) ** 2),
-        np.zeros(len(source), dtype=np.int64)), false
+    return synthetic.plain_ranges(
+        2, source, target, measured,
+        1 / (RANGE_SIGMA_M**2 + (RANGE_SHARE * measured) ** 2)), false
 
 
 def _sightings(

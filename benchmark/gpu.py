@@ -32,9 +32,9 @@ from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.start import start_point
 from sparser_ros.solver.trust_region import StoppingRule, TruncatedCG
 
-from . import arguments, generators, isolated, synthetic
+from . import generators, isolated, synthetic
 from .datasets import chosen, directory
-from .table import Table, run_main
+from .table import Table, parser, run_main
 
 SETS = ['outfinite', 'tiers', 'city10000']
 NOT_MEASURED = 'not yet measured'
@@ -59,7 +59,7 @@ Figures = dict[str, Any]
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('gpu', __doc__ or '', timeout_s=600)
+    made = parser('gpu', __doc__ or '', timeout_s=600)
     made.set_defaults(sets=SETS)
     made.add_argument('--graphs', nargs='*', type=Path, metavar='FILE', default=[],
                       help='graph files of your own')

@@ -24,10 +24,10 @@ from sparser_ros.io import graph_file
 from sparser_ros.solver import solve
 from sparser_ros.solver.robust import KERNELS
 
-from . import arguments, isolated, synthetic
+from . import isolated, synthetic
 from .datasets import chosen, directory
 from .stream import estimate_of_increments, increments_of
-from .table import Table, run_main
+from .table import Table, parser, run_main
 
 POSES_PER_TICK, TICKS = 45, 20
 """Poses of one increment, and increments measured."""
@@ -38,7 +38,7 @@ SIZES = {'range': [10_000, 30_000, 100_000], 'pose': [10_000, 30_000]}
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('incremental', __doc__ or '', timeout_s=1800)
+    made = parser('incremental', __doc__ or '', timeout_s=1800)
     made.add_argument('--no-sets', action='store_true', help='synthetic graphs only')
     made.add_argument('--graphs', nargs='*', choices=list(SIZES), default=list(SIZES),
                       help='synthetic graphs')

@@ -10,30 +10,37 @@ True errors against protection levels make a Stanford diagram (stanford.png), of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.special import betaincinv
 from scipy.stats import chi2
 
 from sparser_ros.array_types import Array, Index
 from sparser_ros.backend.replay.prospects import prospects
 from sparser_ros.backend.replay.replay import Replay
+from sparser_ros.backend.session.scene import datum_of, relative_to
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Solution
+from sparser_ros.config.solver_config import LiveSolverConfig
+from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
 from sparser_ros.graph import Graph
+from sparser_ros.io import graph_file
+from sparser_ros.io.graph_bag import pose_stamps
 from sparser_ros.io.simulation import START_NS
 from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.linalg.rotations import align
+from sparser_ros.plot.figure import COLOURS, FAINT, REJECTED, figure
 
-from . import arguments, stanford
+from . import stream
 from .datasets import chosen, directory
 from .scenarios import FAULTS, Scenario, scenario
-from .table import Table, run_main
+from .table import Table, parser, run_main
 
 ALERT_LIMIT_M = 1.0
 """Position error above which a located robot is misleading."""
@@ -42,6 +49,16 @@ TIME_TO_ALERT_S = 3.0
 TICK_S = 1.0
 """Time between two solves, in data time."""
 CONFIDENCE = 0.95
+REGIONS = {
+    'nominal': 'error <= level <= limit',
+    'unavailable': 'error <= level, level > limit',
+    'misleading': 'level < error <= limit',
+    'misleading, unavailable': 'limit < level < error',
+    'hazardous': 'level <= limit < error',
+}
+BINS = 60
+SIDE = 3.0
+"""Length of the axes of a diagram, over the alert limit; what is beyond is drawn at the edge."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +101,25 @@ def _middle(errors: dict[str, Array]) -> float:
     return float(np.median([np.median(error) for error in errors.values()]))
 
 
+def error_of(
+    robot: str, solution: Solution, landmarks: Sequence[str], places: Mapping[str, Array],
+    truth: Mapping[str, Array],
+) -> float | None:
+    """Horizontal error of a robot beside what its level is relative to, metres.
+
+    `places` and `truth` hold newest positions of robots and positions of landmarks (d,);
+    `landmarks` are all of them in the graph. None where too little is located.
+    """
+    located = [name for name, known in zip(landmarks, solution.landmark_located, strict=False)
+               if known]
+    names = datum_of(robot, solution.robots, located)
+    points = np.array([places[name] for name in names])
+    if not names or relative_to(places[robot], points) is None:
+        return None
+    turn, shift = align(points, np.array([truth[name] for name in names]))
+    return float(np.linalg.norm((turn @ places[robot] + shift - truth[robot])[:2]))
+
+
 def level_errors(
     made: Scenario, solution: Solution, graph: Graph, paths: dict[str, tuple[Array, Array]],
 ) -> dict[str, float]:
@@ -100,7 +136,7 @@ def level_errors(
     places = {name: path[-1] for name, (path, _) in paths.items()}
     places.update(zip(names, solution.estimate.landmarks, strict=False))
     truth = {name: true[-1] for name, (_, true) in paths.items()} | true_place
-    beside = {name: stanford.error_of(name, solution, names, places, truth) for name in paths}
+    beside = {name: error_of(name, solution, names, places, truth) for name in paths}
     return {name: errors[name] if one is None else one for name, one in beside.items()}
 
 
@@ -141,18 +177,13 @@ def paths_of(made: Scenario, solution: Solution, robot: Index, stamps: Index
 
 
 def judged(fault: str, seed: int, minutes: float) -> Outcome:
-    """Play one recording and compare it with the truth."""
-    return outcome_of(scenario(fault, seed, minutes), seed)
+    with single_threaded_blas():
+        return outcome_of(scenario(fault, seed, minutes), seed)
 
 
 def outcome_of(made: Scenario, seed: int) -> Outcome:
     """Play a recording and compare it with the truth."""
-    with single_threaded_blas():
-        state = Replay(made.config, Frontend(made.config), Session(made.config))
-        return _compared(made, state, seed)
-
-
-def _compared(made: Scenario, state: Replay, seed: int) -> Outcome:
+    state = Replay(made.config, Frontend(made.config), Session(made.config))
     located = misleading = silent = 0.0
     events, named = 0, False
     since: dict[str, float] = dict.fromkeys(made.run.robots, 0.0)
@@ -185,19 +216,14 @@ def _compared(made: Scenario, state: Replay, seed: int) -> Outcome:
                 since[robot] += TICK_S
                 events += since[robot] == TIME_TO_ALERT_S + TICK_S
         state.frontend.add(sample)
+    seconds, share = made.run.duration_s * len(made.run.robots), 0.0
+    if state.solution is not None and state.graph.n_poses:
+        # Measurements that are rejected count as well.
+        share = prospects(state.graph, state.solution.estimate, {}, state.graph.poses.stamp_ns,
+                          made.config.backend).share()
     return Outcome(
-        made.fault, seed, made.run.duration_s * len(made.run.robots), located,
-        _bound(made, state), misleading, silent,
-        events, named if made.culprits else None, tuple(points))
-
-
-def _bound(made: Scenario, state: Replay) -> float:
-    """Robot-seconds; measurements that are rejected count as well."""
-    if state.solution is None or not state.graph.n_poses:
-        return 0.0
-    best = prospects(state.graph, state.solution.estimate, {}, state.graph.poses.stamp_ns,
-                     made.config.backend)
-    return best.share() * made.run.duration_s * len(made.run.robots)
+        made.fault, seed, seconds, located, share * seconds, misleading, silent, events,
+        named if made.culprits else None, tuple(points))
 
 
 def upper_rate(events: int, hours: float) -> float:
@@ -206,7 +232,7 @@ def upper_rate(events: int, hours: float) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    made = arguments.parser('integrity', __doc__ or '', seeds=5)
+    made = parser('integrity', __doc__ or '', seeds=5)
     made.add_argument('--faults', nargs='*', choices=list(FAULTS), default=list(FAULTS))
     made.add_argument('--first-seed', type=int, default=0)
     made.add_argument('--minutes', type=float, default=2.5, help='length of a recording')
@@ -235,7 +261,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         table.add(row_of('all', everything))
         diagram(panels, args.out)
     for one in chosen(args.sets) if args.sets else ():
-        panels[one.name] = stanford.played(directory(args.data) / one.file, args.ticks)
+        panels[one.name] = played(directory(args.data) / one.file, args.ticks)
         diagram(panels, args.out)
     return 0
 
@@ -247,10 +273,109 @@ def _points(outcomes: Iterable[Outcome]) -> Array:
 def diagram(points: dict[str, Array], out: Path) -> None:
     """Table and picture of all panels that have epochs."""
     panels = {name: one for name, one in points.items() if len(one)}
-    table = stanford.table(out)
+    table = Table('stanford', 'Protection levels against true errors', {
+        'name': 'recordings', 'epochs': 'epochs',
+        **{region: f'{region} %' for region in REGIONS},
+        'level': 'median level m', 'most': '90 % of levels below m',
+        'ratio': 'largest error over level',
+        'rate': 'error above level, share below (95 %)'}, out, 'integrity')
     for name, one in panels.items():
-        table.add(stanford.row_of(name, one, ALERT_LIMIT_M))
-    stanford.picture(out / 'stanford.png', panels, ALERT_LIMIT_M)
+        table.add(level_row(name, one, ALERT_LIMIT_M))
+    picture(out / 'stanford.png', panels, ALERT_LIMIT_M)
+
+
+def counts(points: Array, limit_m: float) -> dict[str, int]:
+    """Epochs of each region; points (k, 2) = (error, level), metres."""
+    error, level = points[:, 0], points[:, 1]
+    out, usable = error > level, level <= limit_m
+    region = np.select(
+        [~out & usable, ~out, usable & (error <= limit_m), ~usable], [0, 1, 2, 3], 4)
+    return dict(zip(REGIONS, np.bincount(region, minlength=len(REGIONS)).tolist(), strict=True))
+
+
+def level_row(name: str, points: Array, limit_m: float) -> dict[str, object]:
+    """One row of the table of levels: shares in percent."""
+    found = counts(points, limit_m)
+    total = max(len(points), 1)
+    wrong = found['misleading'] + found['misleading, unavailable'] + found['hazardous']
+    finite = points[np.isfinite(points[:, 1])]
+    return {
+        'name': name, 'epochs': len(points),
+        **{region: 100 * number / total for region, number in found.items()},
+        'ratio': float(np.max(finite[:, 0] / finite[:, 1])) if len(finite) else None,
+        'level': float(np.median(points[:, 1])) if len(points) else None,
+        'most': float(np.percentile(points[:, 1], 90, method='higher')) if len(points) else None,
+        'rate': float(betaincinv(wrong + 1, total - wrong, CONFIDENCE)) if wrong < total else 1.0}
+
+
+def picture(path: Path, panels: Mapping[str, Array], limit_m: float) -> None:
+    """One diagram a panel: epochs by error and level, logarithmic colours."""
+    from matplotlib.colors import LogNorm
+
+    side = SIDE * limit_m
+    with figure(path, 3.4 * max(len(panels), 1), 3.4) as drawing:
+        for number, (name, points) in enumerate(panels.items()):
+            axes = drawing.add_subplot(1, len(panels), number + 1)
+            axes.fill_between([0, side], [0, side], 0, color=FAINT, alpha=0.2, lw=0)
+            axes.fill_between([limit_m, side], limit_m, 0, color=REJECTED, alpha=0.3, lw=0)
+            axes.plot([0, side], [0, side], color=FAINT, lw=0.8)
+            axes.axhline(limit_m, color=COLOURS[5], lw=0.8, ls='--')
+            if len(points):
+                inside = np.clip(points, 0, side * (1 - 0.5 / BINS))
+                axes.hist2d(
+                    inside[:, 0], inside[:, 1], bins=BINS, range=[[0, side], [0, side]],
+                    cmin=1, norm=LogNorm(), cmap='viridis')
+            found = counts(points, limit_m)
+            axes.set_title(
+                f'{name}: {len(points)} epochs, {found["hazardous"]} hazardous', fontsize=8)
+            axes.set(xlim=(0, side), ylim=(0, side), aspect='equal')
+            axes.tick_params(labelsize=7)
+            axes.set_xlabel('horizontal error, m', fontsize=8)
+            axes.set_ylabel('protection level, m' if number == 0 else '', fontsize=8)
+
+
+def played(path: Path, ticks: int) -> Array:
+    """(k, 2): horizontal errors and protection levels of located robots at every tick, metres.
+
+    The map is aligned with the truth, rigidly, by what the level of a robot is relative to: the
+    located beacons and the other robots; where these are too few, by all poses of located robots
+    so far, as known headings of the first poses are not in these files.
+    """
+    graph = graph_file.read(path)
+    config = SparserConfig(
+        dimension=graph.dimension, robots=list(graph.robots), solver=LiveSolverConfig())
+    order = np.lexsort((graph.poses.robot, pose_stamps(graph)))
+    truth, robot = graph.poses.translation[order], graph.poses.robot[order]
+    points, names = [], []
+    for increment, solution in stream.played(graph, config, ticks):
+        names += increment.landmarks.names
+        points += _epochs(graph, solution, truth, robot, names)
+    return np.array(points).reshape(-1, 2)
+
+
+def _epochs(
+    graph: Graph, solution: Solution, truth: Array, robot: Index, names: list[str]
+) -> list[tuple[float, float]]:
+    located = [one.robot for one in solution.robots if one.location is Location.LOCATED]
+    count = len(solution.estimate.translation)
+    number = robot[:count]
+    own = np.isin(number, [graph.robots.index(name) for name in located])
+    if np.sum(own) <= graph.dimension or solution.protection is None:
+        return []
+    path, true = solution.estimate.translation[own], truth[:count][own]
+    turn, shift = align(path, true)
+    error = np.linalg.norm((path @ turn.T + shift - true)[:, :2], axis=1)
+    newest = {name: int(np.flatnonzero(number == graph.robots.index(name))[-1])
+              for name in located}
+    row = np.cumsum(own) - 1
+    places = {name: solution.estimate.translation[k] for name, k in newest.items()}
+    true_places = {name: truth[k] for name, k in newest.items()}
+    places.update(zip(names, solution.estimate.landmarks, strict=False))
+    true_places.update(zip(graph.landmarks.names, graph.landmarks.position, strict=True))
+    beside = {name: None if solution.anchored else error_of(
+        name, solution, names, places, true_places) for name in located}
+    return [(float(error[row[k]]) if beside[name] is None else beside[name],
+             solution.protection.of(name)[0]) for name, k in newest.items()]
 
 
 def row_of(name: str, outcomes: list[Outcome]) -> dict[str, object]:

@@ -21,29 +21,24 @@ from sparser_ros.config.solver_config import LiveRobustConfig
 from sparser_ros.graph import (
     Estimate,
     Graph,
-    Landmarks,
     Poses,
-    Ranges,
-    RelativePoses,
     empty_graph,
     estimate_of,
 )
 from sparser_ros.io import graph_file
 from sparser_ros.linalg.rotations import (
     align,
-    angle_to_matrix,
     hat,
     matrix_to_angle,
     matrix_to_rotvec,
-    rotvec_to_matrix,
 )
 from sparser_ros.solver import solve
 from sparser_ros.solver.covariance import in_map, marginal_covariance, variance_factor
 from sparser_ros.solver.incremental import IncrementalSolver, terms_of
 
-from . import arguments
+from . import synthetic
 from .datasets import chosen, directory
-from .table import Table, run_main
+from .table import Table, parser, run_main
 
 SIGMA_M, SIGMA_RAD, RANGE_SIGMA_M = 0.02, 0.005, 0.1
 """Odometry per step and axis; ranges."""
@@ -77,7 +72,7 @@ CASES = tuple(
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('nees', __doc__ or '')
+    made = parser('nees', __doc__ or '')
     made.add_argument('--runs', type=int, default=100, help='simulated worlds of each family')
     made.add_argument('--first', type=int, default=0, help='seed of the first world')
     args = made.parse_args(argv)
@@ -120,7 +115,7 @@ def normalised_errors(case: Case, seed: int) -> Iterator[float]:
     truth = estimate_of(graph)
     kernel = LiveRobustConfig(gnc=False) if case.outliers else RobustConfig()
     for count in POSES:
-        part = _first(graph, count)
+        part = synthetic.first_poses(graph, count)
         solver = IncrementalSolver(case.dimension, kernel)
         free = np.ones(count, dtype=bool)
         free[0] = case.beacons
@@ -154,9 +149,9 @@ def _cells(steps: int, dimension: int) -> tuple[Array, Array]:
         2 * np.sin(0.5 * t) + [0, 1]], axis=-1)
     heading = np.cumsum(0.1 * np.cos(0.3 * t), axis=0)
     if dimension == 2:
-        return angle_to_matrix(heading.ravel()), position[..., :2].reshape(-1, 2)
+        return synthetic.rotations(heading.ravel()), position[..., :2].reshape(-1, 2)
     turns = np.stack([0.3 * np.sin(t), 0.3 * np.cos(0.6 * t), heading], axis=-1)
-    return rotvec_to_matrix(turns.reshape(-1, 3)), position.reshape(-1, 3)
+    return synthetic.rotations(turns.reshape(-1, 3)), position.reshape(-1, 3)
 
 
 def world(case: Case, seed: int) -> Graph:
@@ -173,48 +168,29 @@ def world(case: Case, seed: int) -> Graph:
         i = random.integers(0, j - 2)
     i, j = np.concatenate([first, i]), np.concatenate([first + 2, j])
     k = len(i)
-    turns = np.swapaxes(rotation[i], 1, 2) @ rotation[j]
-    noise = SIGMA_RAD * random.normal(size=(k, 1 if d == 2 else 3))
-    moves = np.einsum('kji,kj->ki', rotation[i], position[j] - position[i])
-    relative = RelativePoses(
-        i, j, turns @ (angle_to_matrix(noise[:, 0]) if d == 2 else rotvec_to_matrix(noise)),
-        moves + SIGMA_M * random.normal(size=moves.shape),
-        np.full(k, 1 / SIGMA_RAD**2 if d == 2 else 0.5 / SIGMA_RAD**2),
-        np.full(k, 1 / SIGMA_M**2), np.arange(k) < len(first), np.zeros(k, dtype=np.int64))
+    turn = SIGMA_RAD * random.normal(size=k if d == 2 else (k, 3))
+    relative = synthetic.noisy_edges(
+        i, j, rotation, position, turn, SIGMA_M * random.normal(size=(k, d)),
+        synthetic.kappa_of(SIGMA_RAD, d), SIGMA_M**-2.0, np.arange(k) < len(first))
     beacons = np.array([
         [9, 8, 3], [-9, 7, -3], [8, -8, -2], [-7, -9, 4], [0, 10, 5], [0, -9, -5.0]])[:, :d]
-    count = len(beacons) if case.beacons else 0
+    beacons = beacons[:len(beacons) * case.beacons]
+    count = len(beacons)
     source = np.repeat(np.arange(n), max(count, 1))
     target = ~np.tile(np.arange(count), n) if count else np.arange(n) ^ 1
     kept = random.random(len(source)) < (0.5 if count else 1.0)
+    kept &= (target < 0) | (source < target)
     source, target = source[kept], target[kept]
-    if not count:
-        source, target = source[source < target], target[source < target]
-    points = np.concatenate([position, beacons[:count]])
-    at = np.where(target >= 0, target, n + ~target)
-    distance = np.linalg.norm(points[at] - points[source], axis=1)
+    distance = synthetic.distances(position, beacons, source, target)
     distance = np.abs(distance + RANGE_SIGMA_M * random.normal(size=len(source)))
     blocked = random.random(len(source)) < case.outliers
     distance = distance + blocked * random.uniform(*OUTLIER_M, size=len(source))
-    none = np.zeros((len(source), d))
-    ranges = Ranges(
-        source, target, none, none, distance, np.full(len(source), RANGE_SIGMA_M**-2.0),
-        np.zeros(len(source), dtype=np.int64))
     poses = Poses(
         np.arange(n) % 2, np.arange(n) // 2, 10**8 * (1 + np.arange(n)), rotation, position)
     return empty_graph(d).replaced(
-        robots=('A', 'B'), poses=poses, relative_poses=relative, ranges=ranges,
-        landmarks=Landmarks(
-            tuple(f'L{b}' for b in range(count)), beacons[:count],
-            np.ones(count, dtype=bool))).validate()
-
-
-def _first(graph: Graph, count: int) -> Graph:
-    rel, ranges = graph.relative_poses, graph.ranges
-    return graph.replaced(
-        poses=graph.poses.take(np.arange(count)),
-        relative_poses=rel.take(np.maximum(rel.i, rel.j) < count),
-        ranges=ranges.take(np.maximum(ranges.source, ranges.target) < count))
+        robots=('A', 'B'), poses=poses, relative_poses=relative,
+        ranges=synthetic.plain_ranges(d, source, target, distance, RANGE_SIGMA_M**-2.0),
+        landmarks=synthetic.marks(beacons, np.ones(count, dtype=bool))).validate()
 
 
 def calibration(graph: Graph) -> Iterator[dict[str, object]]:

@@ -23,13 +23,12 @@ from sparser_ros.io import graph_file
 from sparser_ros.io.report import REJECTED_BELOW, ate
 from sparser_ros.solver import SolveResult, solve
 
-from .arguments import parser
 from .datasets import chosen, directory
 from .generators import with_false_closures, with_long_ranges
 from .isolated import run as run_isolated
 from .isolated import run_command
 from .practitioner import SCRIPT, export_graph
-from .table import Table, run_main
+from .table import Table, parser, run_main
 
 SETS = ('sphere2500', 'parking-garage', 'intel', 'manhattan', 'plaza2', 'tiers')
 SHARES = (0.1, 0.2, 0.3, 0.5)

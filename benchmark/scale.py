@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import resource
-import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,17 +24,16 @@ from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.start import chordal_rotations, odometry_estimate
 
-from . import arguments, isolated, synthetic
-from .table import Table, run_main, shown
+from . import isolated, synthetic
+from .table import Table, median, parser, run_main, shown
 
 FIRST, SOLVE = 'first solve', 'whole solve'
 SHOWN = ('odometry', 'chordal', 'assembly', 'products, factor of M', 'preconditioner')
 """Stages in the table, CPU seconds; all are in the JSON."""
-GIB = 2**30
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('scale', __doc__ or '', data=False, timeout_s=1800)
+    made = parser('scale', __doc__ or '', data=False, timeout_s=1800)
     made.add_argument('--poses', nargs='+', type=int, default=[10_000, 30_000, 100_000])
     made.add_argument('--graphs', nargs='+', choices=('pose', 'range'), default=['pose', 'range'])
     made.add_argument('--dimension', type=int, choices=(2, 3), default=2)
@@ -103,26 +101,31 @@ class Stages:
     def stage(self, name: str) -> Iterator[None]:
         wall, cpu = time.perf_counter(), time.process_time()
         yield
+        # Linux counts in KiB.
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.rows.append({
             'stage': name, 'wall_s': time.perf_counter() - wall,
-            'cpu_s': time.process_time() - cpu, 'peak_gib': peak_bytes() / GIB})
-
-
-def peak_bytes() -> int:
-    """Highest resident memory of this process so far (Linux counts in KiB)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            'cpu_s': time.process_time() - cpu, 'peak_gib': peak / 2**20})
 
 
 def measure(job: dict[str, Any]) -> dict[str, Any]:
     """The job `stages`: of one graph, `graph` pose or range, `poses`, `dimension`, `seed`."""
     make = synthetic.pose_graph if job['graph'] == 'pose' else synthetic.range_graph
-    warm(make, job)
+    # Loads the compiled kernels.
+    solve(make(200, dimension=job['dimension'], seed=0), SolverConfig())
     stages = Stages()
     with stages.stage('generate'):
         graph = make(job['poses'], dimension=job['dimension'], seed=job['seed'])
-    with stages.stage('first solve'):
+    with stages.stage(FIRST):
         result = solve(graph, SolverConfig(seed=job['seed']))
-    stages.rows.append(again(graph, job) or {**stages.rows[-1], 'stage': 'whole solve'})
+    # The first solve waits for memory from the system; graphs with ranges start from other points.
+    again = Stages()
+    for run in range(job.get('runs', 0)):
+        with again.stage(SOLVE):
+            solve(graph, SolverConfig(seed=job['seed'] + run))
+    rows = again.rows or stages.rows[-1:]
+    stages.rows.append({'stage': SOLVE, **{
+        key: median([row[key] for row in rows]) for key in ('wall_s', 'cpu_s', 'peak_gib')}})
     figures = {
         'stages': stages.rows, 'solve_seconds': result.stats.seconds,
         'status': result.status.value, 'cost': result.stats.cost_final,
@@ -134,28 +137,6 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     with single_threaded_blas():
         parts(graph, stages)
     return figures
-
-
-def again(graph: Graph, job: dict[str, Any]) -> dict[str, Any]:
-    """Median of `runs` more solves, {} for none: the first solve waits for memory from the system.
-
-    Each run has another seed, so graphs with ranges start from another point.
-    """
-    taken = []
-    for run in range(job.get('runs', 0)):
-        wall, cpu = time.perf_counter(), time.process_time()
-        solve(graph, SolverConfig(seed=job['seed'] + run))
-        taken.append((time.process_time() - cpu, time.perf_counter() - wall))
-    if not taken:
-        return {}
-    cpu, wall = (statistics.median(each) for each in zip(*taken, strict=True))
-    return {
-        'stage': 'whole solve', 'wall_s': wall, 'cpu_s': cpu, 'peak_gib': peak_bytes() / GIB}
-
-
-def warm(make: Any, job: dict[str, Any]) -> None:
-    """Load the compiled kernels on a small graph of the same kind."""
-    solve(make(200, dimension=job['dimension'], seed=0), SolverConfig())
 
 
 def parts(graph: Graph, stages: Stages) -> None:

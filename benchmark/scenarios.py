@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,6 +56,20 @@ class Draw:
         share = self.random.uniform(0.25, 0.75)
         return START_NS + int(share * self.run.duration_s * SECOND)
 
+    def offset_xy(self, least_m: float, most_m: float) -> Array:
+        """So far in any direction."""
+        bearing, metres = self.random.uniform(0, 2 * np.pi), self.random.uniform(least_m, most_m)
+        return metres * np.array([np.cos(bearing), np.sin(bearing)])
+
+
+RECENT_S = 600.0
+"""Newest stretch whose position errors are shown beside those of a whole run."""
+
+
+def seconds_of(sample: Sample) -> float:
+    """Time of the data since their start."""
+    return (sample.stamp_ns - START_NS) / SECOND
+
 
 def samples_of(run: Simulation) -> Iterator[Sample]:
     """What a simulated run measures, in the order of the stamps."""
@@ -98,24 +112,31 @@ def by_reception(samples: Samples) -> Samples:
     return sorted(samples, key=lambda sample: sample.received_ns)
 
 
-def with_ranges(samples: Samples, change: Callable[[RangeSample], RangeSample]) -> Samples:
-    """The samples with every range changed."""
-    return [change(s) if isinstance(s, RangeSample) else s for s in samples]
+def changed(
+    samples: Iterable[Sample], kind: type, change: Callable[[Any], Sample | None], robot: str = '',
+) -> Samples:
+    """The samples with those of a kind, and of a robot, changed, or left out where that is None."""
+    found = (change(one) if isinstance(one, kind) and robot in ('', getattr(one, 'robot', ''))
+             else one for one in samples)
+    return [one for one in found if one is not None]
+
+
+def with_ranges(
+    samples: Iterable[Sample], change: Callable[[RangeSample], RangeSample]
+) -> Samples:
+    return changed(samples, RangeSample, change)
 
 
 def with_odometry(
-    samples: Samples, robot: str, change: Callable[[OdometrySample], OdometrySample | None]
+    samples: Iterable[Sample], robot: str, change: Callable[[OdometrySample], OdometrySample]
 ) -> Samples:
-    """The samples with one robot's odometry changed, or left out where that gives None."""
-    changed: Samples = []
-    for sample in samples:
-        if isinstance(sample, OdometrySample) and sample.robot == robot:
-            other = change(sample)
-            if other is not None:
-                changed.append(other)
-        else:
-            changed.append(sample)
-    return changed
+    return changed(samples, OdometrySample, change, robot)
+
+
+def with_heights(
+    samples: Samples, robot: str, change: Callable[[HeightSample], HeightSample]
+) -> Samples:
+    return changed(samples, HeightSample, change, robot)
 
 
 Faulty = tuple[Samples, tuple[str, ...]]
@@ -189,8 +210,7 @@ def slipped(samples: Samples, draw: Draw) -> Faulty:
     first = next(
         s for s in samples
         if isinstance(s, OdometrySample) and s.robot == robot and s.stamp_ns >= begin)
-    bearing, metres = draw.random.uniform(0, 2 * np.pi), draw.random.uniform(2, 10)
-    target = first.position_xyz[:2] + metres * np.array([np.cos(bearing), np.sin(bearing)])
+    target = first.position_xyz[:2] + draw.offset_xy(2, 10)
     turn = _heading(first.quat_xyzw) + draw.random.uniform(-1, 1)
     return _rebased(samples, robot, begin, target, turn), (robot,)
 
@@ -353,18 +373,15 @@ def misplaced_beacon(samples: Samples, draw: Draw) -> Faulty:
     if not known:
         return samples, ()
     name = str(draw.random.choice(known))
-    bearing, metres = draw.random.uniform(0, 2 * np.pi), draw.random.uniform(3, 10)
     place = draw.parameters['radios'][name]['position']
-    place[0] += metres * float(np.cos(bearing))
-    place[1] += metres * float(np.sin(bearing))
+    place[:2] = (np.array(place[:2]) + draw.offset_xy(3, 10)).tolist()
     return samples, (name,)
 
 
 def misplaced_antenna(samples: Samples, draw: Draw) -> Faulty:
     """The configured lever arm of a robot's radio is 0.3 to 1 m off, level."""
     robot = draw.robot()
-    bearing, metres = draw.random.uniform(0, 2 * np.pi), draw.random.uniform(0.3, 1.0)
-    place = [metres * float(np.cos(bearing)), metres * float(np.sin(bearing)), 0.0]
+    place = [*draw.offset_xy(0.3, 1.0).tolist(), 0.0]
     draw.parameters.setdefault('radios', {})[robot] = {'robot': robot, 'lever_arm': place}
     return samples, (robot,)
 
@@ -375,9 +392,8 @@ def moved_beacon(samples: Samples, draw: Draw) -> Faulty:
         return samples, ()
     number, begin = int(draw.random.integers(len(draw.run.beacons))), draw.time_ns()
     name, old = draw.run.beacon_names[number], draw.run.beacons[number]
-    bearing, metres = draw.random.uniform(0, 2 * np.pi), draw.random.uniform(1, 5)
     new = old.copy()
-    new[:2] += metres * np.array([np.cos(bearing), np.sin(bearing)])
+    new[:2] += draw.offset_xy(1, 5)
 
     def change(sample: RangeSample) -> RangeSample:
         if name not in (sample.source, sample.target) or sample.stamp_ns < begin:
@@ -433,15 +449,8 @@ def turned_imu(samples: Samples, draw: Draw) -> Faulty:
     robot = draw.robot()
     mount = Rotation.from_euler(str(draw.random.choice(list('xyz'))), draw.random.choice(
         [-90.0, 90.0]), degrees=True)
-    return [replace(s, quat_xyzw=(Rotation.from_quat(s.quat_xyzw) * mount).as_quat())
-            if isinstance(s, AttitudeSample) and s.robot == robot else s for s in samples], (robot,)
-
-
-def with_heights(
-    samples: Samples, robot: str, change: Callable[[HeightSample], HeightSample]
-) -> Samples:
-    """The samples with the heights of one robot changed."""
-    return [change(s) if isinstance(s, HeightSample) and s.robot == robot else s for s in samples]
+    return changed(samples, AttitudeSample, lambda s: replace(
+        s, quat_xyzw=(Rotation.from_quat(s.quat_xyzw) * mount).as_quat()), robot), (robot,)
 
 
 def drifting_barometer(samples: Samples, draw: Draw) -> Faulty:

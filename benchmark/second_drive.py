@@ -3,7 +3,7 @@
 The first drive's beacons are saved as `~/save` does, the second begins in them as with
 `node.map_file`, without an initial pose. Errors are against the simulated truth: the first drive's
 map says where its frame lies, nothing of the second drive is aligned.
-`python -m benchmark.second_drive [--seeds 10] [--robots 2] [--minutes 2] …`
+`python -m benchmark.second_drive [--seeds 10]`
 """
 
 from __future__ import annotations
@@ -20,40 +20,28 @@ from sparser_ros.config import SolverError
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
-from sparser_ros.io import simulation
-from sparser_ros.io.simulation import START_NS, Simulation
+from sparser_ros.io.simulation import Simulation, node_config
 from sparser_ros.linalg.rotations import align, aligned_errors
 from sparser_ros.node import saving
 
-from . import arguments
-from .days import SECOND, rmse
-from .scenarios import samples_of
-from .table import Row, Table, median, run_main
+from .scenarios import samples_of, seconds_of
+from .table import Row, Table, median, parser, rmse, run_main
 
+DRIVE = SimulationConfig(robots=2, beacons=6, minutes=2.0, radius=20.0, truth_rate=0.0)
 OTHER_SEED = 1000
 """The second drive of seed s has seed s + 1000."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('second_drive', __doc__ or '', data=False, seeds=10)
-    made.add_argument('--robots', type=int, default=2)
-    made.add_argument('--beacons', type=int, default=6)
-    made.add_argument('--minutes', type=float, default=2.0)
-    made.add_argument('--radius', type=float, default=20.0, metavar='M')
-    args = made.parse_args(argv)
-    table = Table('second_drive', f'Second drives: {args.robots} robots, {args.minutes:g} min', {
+    args = parser('second_drive', __doc__ or '', data=False, seeds=10).parse_args(argv)
+    table = Table('second_drive', f'Second drives: {DRIVE.robots} robots, {DRIVE.minutes:g} min', {
         'seed': 'seed', 'beacons': 'beacons saved', 'first_m': 'first drive m',
         'located': 'located', 'after_s': 'all after s', 'second_m': 'second in its frame m',
         'most_m': 'largest m', 'own_m': 'aligned by itself m'}, args.out)
-    rows = []
     for seed in range(args.seeds):
-        first = SimulationConfig(
-            robots=args.robots, beacons=args.beacons, minutes=args.minutes, seed=seed,
-            radius=args.radius, truth_rate=0.0)
-        rows.append({'seed': seed, **measured(first)})
-        table.add(rows[-1])
+        table.add({'seed': seed, **measured(dataclasses.replace(DRIVE, seed=seed))})
     table.add({'seed': 'median', **{
-        key: median([row[key] for row in rows if key in row])
+        key: median([row[key] for row in table.rows if key in row])
         for key in ('first_m', 'after_s', 'second_m', 'most_m', 'own_m')}})
     table.note('Rmse of the keyframes of located robots. First drive: after alignment. Second: '
                'truth laid on the map of the first drive, nothing aligned; largest error; rmse '
@@ -69,10 +57,10 @@ def measured(config: SimulationConfig) -> Row:
     first = Simulation(config)
     second = Simulation(dataclasses.replace(
         config, seed=config.seed + OTHER_SEED, site=config.seed))
-    mapped = driven(first, SparserConfig.from_mapping(simulation.node_config(first)))
+    mapped = driven(first, SparserConfig.from_mapping(node_config(first)))
     with tempfile.TemporaryDirectory() as folder:
         plain = SparserConfig.from_mapping({
-            **simulation.node_config(second), 'node': {'save_directory': folder}})
+            **node_config(second), 'node': {'save_directory': folder}})
         path = saving.save(plain, mapped.graph, solution_of(mapped))
         again = driven(second, saving.with_beacons(plain, path))
     graph, estimate = located_part(mapped.graph, solution_of(mapped))
@@ -88,9 +76,12 @@ def measured(config: SimulationConfig) -> Row:
         return row
     true, _ = second.truth_of(graph)
     error = np.linalg.norm(estimate.translation - true @ rotation.T - translation, axis=1)
+    robots = len(again.config.robots)
+    after_s = min((one['data_s'] for one in again.history if len(one['located']) == robots),
+                  default=float('nan'))
     return {
-        **row, 'after_s': located_after(again), 'second_m': rmse(error),
-        'most_m': float(error.max()), 'own_m': rmse(aligned_errors(estimate.translation, true))}
+        **row, 'after_s': after_s, 'second_m': rmse(error), 'most_m': float(error.max()),
+        'own_m': rmse(aligned_errors(estimate.translation, true))}
 
 
 def solution_of(state: Replay) -> Solution:
@@ -105,20 +96,13 @@ def driven(run: Simulation, config: SparserConfig) -> Replay:
     state = Replay(config, Frontend(config), Session(config))
     due = period = config.backend.replay_solve_period_s
     for sample in samples_of(run):
-        if (sample.stamp_ns - START_NS) / SECOND >= due:
+        if seconds_of(sample) >= due:
             state.solve(due)
             due += period
         state.frontend.add(sample)
     state.solve(run.duration_s, flush=True)
     state.solve(run.duration_s, flush=True, full=True)
     return state
-
-
-def located_after(state: Replay) -> float:
-    """Seconds of data until all robots were located; nan = never."""
-    robots = len(state.config.robots)
-    return min((one['data_s'] for one in state.history if len(one['located']) == robots),
-               default=float('nan'))
 
 
 if __name__ == '__main__':

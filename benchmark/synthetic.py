@@ -1,12 +1,23 @@
-"""Seeded graphs of any size: walks on a lattice, with loop closures or with ranges to beacons."""
+"""Seeded graphs of any size: walks on a lattice, with loop closures or with ranges to beacons.
+
+Below them the parts that every generator of this folder makes its graphs of.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from sparser_ros.array_types import Array, Index
-from sparser_ros.graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
+from sparser_ros.array_types import Array, Index, Mask
+from sparser_ros.graph import (
+    MEASUREMENT_TYPES,
+    Graph,
+    Landmarks,
+    Poses,
+    Ranges,
+    RelativePoses,
+    empty_graph,
+)
 from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 
 SIGMA_M, SIGMA_RAD = 0.05, 0.01
@@ -115,22 +126,15 @@ def range_graph(
     some = pose[::10]
     source = np.concatenate([source, some])
     target = np.concatenate([target, (some + per) % n])
-    points = np.concatenate([translation, beacons])
-    ends = np.where(target >= 0, target, n + ~target)
-    distance = np.linalg.norm(points[ends] - points[source], axis=1)
+    distance = distances(translation, beacons, source, target)
     noisy = np.maximum(distance + rng.normal(0, RANGE_SIGMA_M, len(distance)), 0.05)
     kept = (distance > 0.5) & (source != target)
-    zero = np.zeros((int(kept.sum()), dimension))
-    ranges = Ranges(
-        source[kept], target[kept], zero, zero.copy(), noisy[kept],
-        np.full(len(zero), RANGE_SIGMA_M**-2), np.zeros(len(zero), dtype=np.int64))
+    ranges = plain_ranges(
+        dimension, source[kept], target[kept], noisy[kept], RANGE_SIGMA_M**-2.0)
     names = tuple(chr(ord('A') + r) for r in range(robots))
     return _graph(names, robot, rotation, translation, dimension).replaced(
         relative_poses=_edges(i, i + 1, len(i), rotation, translation, rng),
-        landmarks=Landmarks(
-            tuple(f'L{k}' for k in range(len(beacons))), beacons,
-            np.zeros(len(beacons), dtype=bool)),
-        ranges=ranges, name=f'ranging{n}')
+        landmarks=marks(beacons), ranges=ranges, name=f'ranging{n}')
 
 
 def _poses(
@@ -150,16 +154,10 @@ def _edges(
 ) -> RelativePoses:
     """Noisy relative poses; the first n_odometry are odometry."""
     m, d = len(i), translation.shape[1]
-    back = np.swapaxes(rotation[i], 1, 2)
-    noise = (
-        angle_to_matrix(rng.normal(0, SIGMA_RAD, m)) if d == 2
-        else rotvec_to_matrix(rng.normal(0, SIGMA_RAD, (m, 3))))
-    move = np.einsum('kij,kj->ki', back, translation[j] - translation[i])
-    kappa = 1 / SIGMA_RAD**2 if d == 2 else 1 / (2 * SIGMA_RAD**2)
-    return RelativePoses(
-        i, j, back @ rotation[j] @ noise, move + rng.normal(0, SIGMA_M, (m, d)),
-        np.full(m, kappa), np.full(m, SIGMA_M**-2), np.arange(m) < n_odometry,
-        np.zeros(m, dtype=np.int64))
+    turn = rng.normal(0, SIGMA_RAD, m if d == 2 else (m, 3))
+    return noisy_edges(
+        i, j, rotation, translation, turn, rng.normal(0, SIGMA_M, (m, d)),
+        kappa_of(SIGMA_RAD, d), SIGMA_M**-2.0, np.arange(m) < n_odometry)
 
 
 def _graph(
@@ -179,31 +177,78 @@ def small_world(seed: int, dimension: int, n_ranges: int, n: int = 6, landmarks:
     """
     rng = np.random.default_rng(seed)
     noise = 0.5 * (seed // 4 % 5)
-    turn = rng.normal(0, 2.0, n if dimension == 2 else (n, 3))
-    rotation = angle_to_matrix(turn) if dimension == 2 else rotvec_to_matrix(turn)
+    rotation = rotations(rng.normal(0, 2.0, n if dimension == 2 else (n, 3)))
     translation, beacons = (rng.uniform(-5, 5, (m, dimension)) for m in (n, landmarks))
     i = np.concatenate([np.arange(n - 1), rng.integers(0, n // 2, 3)])
     j = np.concatenate([np.arange(1, n), rng.integers(n // 2, n, 3)])
     m = len(i)
-    wrong = 0.3 * noise * rng.normal(size=m if dimension == 2 else (m, 3))
-    back = np.swapaxes(rotation[i], 1, 2)
-    relative = back @ rotation[j] @ (
-        angle_to_matrix(wrong) if dimension == 2 else rotvec_to_matrix(wrong))
-    move = np.einsum('kij,kj->ki', back, translation[j] - translation[i])
-    edges = RelativePoses(
-        i, j, relative, move + noise * rng.normal(size=move.shape), rng.uniform(0.5, 20.0, m),
-        rng.uniform(0.5, 20.0, m), np.arange(m) < n - 1, np.zeros(m, dtype=np.int64))
-    graph = _graph(('A',), np.zeros(n, dtype=np.int64), rotation, translation, dimension)
+    turn = 0.3 * noise * rng.normal(size=m if dimension == 2 else (m, 3))
+    edges = noisy_edges(
+        i, j, rotation, translation, turn, noise * rng.normal(size=(m, dimension)),
+        rng.uniform(0.5, 20.0, m), rng.uniform(0.5, 20.0, m), np.arange(m) < n - 1)
+    graph = _graph(('A',), np.zeros(n, dtype=np.int64), rotation, translation, dimension).replaced(
+        relative_poses=edges)
     if not n_ranges:
-        return graph.replaced(relative_poses=edges)
+        return graph
     at, to = rng.integers(0, n, n_ranges), rng.integers(0, landmarks, n_ranges)
-    distance = np.linalg.norm(beacons[to] - translation[at], axis=1)
-    zero = np.zeros((n_ranges, dimension))
+    distance = distances(translation, beacons, at, ~to)
     measured = np.maximum(distance + noise * rng.normal(size=n_ranges), 0.05)
-    return graph.replaced(
-        relative_poses=edges,
-        landmarks=Landmarks(
-            tuple(f'L{k}' for k in range(landmarks)), beacons, np.zeros(landmarks, dtype=bool)),
-        ranges=Ranges(
-            at, ~to, zero, zero.copy(), measured, rng.uniform(0.5, 20.0, n_ranges),
-            np.zeros(n_ranges, dtype=np.int64)))
+    return graph.replaced(landmarks=marks(beacons), ranges=plain_ranges(
+        dimension, at, ~to, measured, rng.uniform(0.5, 20.0, n_ranges)))
+
+
+def rotations(vectors: Array) -> Array:
+    """(k, d, d) of angles (k,) in the plane or rotation vectors (k, 3) in space, radians."""
+    return angle_to_matrix(vectors) if vectors.ndim == 1 else rotvec_to_matrix(vectors)
+
+
+def kappa_of(sigma_rad: Array | float, dimension: int) -> Array | float:
+    """Weight of a rotation: the cost counts an angle of the plane half as often as its weight."""
+    return sigma_rad**-2.0 if dimension == 2 else 0.5 * sigma_rad**-2.0
+
+
+def noisy_edges(
+    i: Index, j: Index, rotation: Array, translation: Array, turn: Array, move: Array,
+    kappa: Array | float, tau: Array | float, odometry: Mask,
+) -> RelativePoses:
+    """Relative poses of true ones and noise: `turn` as in `rotations`, `move` (k, d) metres."""
+    back = np.swapaxes(rotation[i], 1, 2)
+    true = np.einsum('kij,kj->ki', back, translation[j] - translation[i])
+    k = len(i)
+    return RelativePoses(
+        i, j, back @ rotation[j] @ rotations(turn), true + move, np.full(k, kappa),
+        np.full(k, tau), odometry, np.zeros(k, dtype=np.int64))
+
+
+def distances(translation: Array, beacons: Array, source: Index, target: Index) -> Array:
+    """(k,): true lengths of ranges of poses; a target is a pose, or ~number of a beacon."""
+    points = np.concatenate([translation, beacons])
+    return np.asarray(np.linalg.norm(
+        points[np.where(target >= 0, target, len(translation) + ~target)] - points[source],
+        axis=1))
+
+
+def plain_ranges(
+    dimension: int, source: Index, target: Index, distance: Array, precision: Array | float,
+    stamp_ns: Index | int = 0,
+) -> Ranges:
+    """Ranges between antennas at the origins of their robots."""
+    k = len(source)
+    return Ranges(
+        source, target, np.zeros((k, dimension)), np.zeros((k, dimension)), distance,
+        np.full(k, precision), np.full(k, stamp_ns, dtype=np.int64))
+
+
+def marks(beacons: Array, fixed: Mask | None = None) -> Landmarks:
+    """Landmarks L0, L1, … at these places, known where `fixed`."""
+    count = len(beacons)
+    return Landmarks(tuple(f'L{k}' for k in range(count)), beacons,
+                     np.zeros(count, dtype=bool) if fixed is None else fixed)
+
+
+def first_poses(graph: Graph, count: int) -> Graph:
+    """The graph of the first poses and of what is measured between these."""
+    ends = {name: kind.table.endpoints() for name, kind in MEASUREMENT_TYPES.items()}
+    return graph.replaced(poses=graph.poses.take(np.arange(count)), **{
+        name: table.take(np.all([getattr(table, end) < count for end in ends[name]], axis=0))
+        for name, table in graph.tables().items()})

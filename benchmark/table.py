@@ -1,14 +1,18 @@
-"""Tables: JSON for machines, Markdown for the docs, with the machine that they were made on."""
+"""What all commands share: arguments, tables as JSON and Markdown, other solvers as programs."""
 
 from __future__ import annotations
 
-import datetime
+import argparse
 import json
 import math
 import os
 import platform
+import re
+import shlex
 import statistics
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,10 @@ THREADS = (
 
 def median(values: Sequence[float]) -> float:
     return statistics.median(values) if values else math.nan
+
+
+def rmse(error: Any) -> float:
+    return math.sqrt(statistics.fmean(error**2))
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -55,31 +63,19 @@ def one_thread() -> dict[str, str]:
     return {**os.environ, **dict.fromkeys(THREADS, '1')}
 
 
-def processor() -> str:
-    """Name of the processor, as the system tells it."""
-    try:
-        lines = Path('/proc/cpuinfo').read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(':')[2].strip() for line in lines if line.startswith('model name')]
-    return names[0] if names else platform.machine()
-
-
 def load() -> float:
-    """Load of the machine: mean number of runnable processes over the last minute."""
+    """Mean number of runnable processes over the last minute."""
     return round(os.getloadavg()[0], 2)
 
 
 def describe() -> dict[str, object]:
     """Machine, date and load, for the head of a table."""
-    now = datetime.datetime.now(datetime.timezone.utc)
+    cpu = Path('/proc/cpuinfo')
+    name = re.search('model name.*: (.*)', cpu.read_text()) if cpu.exists() else None
     return {
-        'processor': processor(),
-        'cores': os.cpu_count(),
+        'processor': name[1] if name else platform.machine(), 'cores': os.cpu_count(),
         'python': platform.python_version(),
-        'date': now.strftime('%Y-%m-%d %H:%M UTC'),
-        'load_start': load(),
-    }
+        'date': time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime()), 'load_start': load()}
 
 
 class Table:
@@ -126,6 +122,65 @@ class Table:
                 'title': self.title, 'rows': self.rows, 'notes': self.notes}
         (self.out / f'{self.name}.json').write_text(json.dumps(data, indent=1, default=str))
         (self.out / f'{self.name}.md').write_text(self.markdown())
+
+
+def parser(
+    name: str, description: str, *, data: bool = True, sets: bool = True, seeds: int | None = None,
+    timeout_s: float | None = None,
+) -> argparse.ArgumentParser:
+    """A parser with --out, and where they are asked for --data, --sets, --seeds, --timeout."""
+    made = argparse.ArgumentParser(prog=f'python -m benchmark.{name}', description=description)
+    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
+    if data:
+        made.add_argument('--data', type=Path, metavar='DIR',
+                          help='folder with g2o/ and pyfg/ (default: SPARSER_DATA)')
+    if data and sets:
+        made.add_argument('--sets', nargs='*', metavar='NAME', help='only these sets')
+    if seeds is not None:
+        made.add_argument('--seeds', type=int, default=seeds, metavar='N',
+                          help=f'runs of each case (default {seeds})')
+    if timeout_s is not None:
+        made.add_argument('--timeout', type=float, default=timeout_s, metavar='S',
+                          help=f'longest time for all runs of a case (default {timeout_s:g} s)')
+    return made
+
+
+def add_external(made: argparse.ArgumentParser) -> None:
+    """--external, for solvers that are programs of their own: (name, command) of each."""
+    made.add_argument(
+        '--external', action='append', default=[], type=_external, metavar='NAME=COMMAND',
+        help='another solver to measure, e.g. "SE-Sync=/opt/bin/SE-Sync {graph}"; {graph} is the '
+        'path of the set, {seed} the number of the run')
+
+
+def _external(text: str) -> tuple[str, str]:
+    name, _, command = text.partition('=')
+    if not name or '{graph}' not in command:
+        raise argparse.ArgumentTypeError(
+            f'expected NAME=COMMAND with {{graph}} in the command, got {text!r}')
+    return name, command
+
+
+def external_seconds(command: str, graph: Path, seeds: int, timeout_s: float) -> float | str:
+    """Median wall seconds of a program, one run per seed; the first error where a run failed."""
+    seconds = []
+    for seed in range(seeds):
+        arguments = [part.replace('{graph}', str(graph)).replace('{seed}', str(seed))
+                     for part in shlex.split(command)]
+        start = time.perf_counter()
+        try:
+            done = subprocess.run(
+                arguments, env=one_thread(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, timeout=timeout_s, stdin=subprocess.DEVNULL, errors='replace')
+        except FileNotFoundError:
+            return f'{arguments[0]}: no such program'
+        except subprocess.TimeoutExpired:
+            return f'no result within {timeout_s:g} s'
+        if done.returncode:
+            last = done.stdout.strip().splitlines()[-1:] or ['']
+            return f'exit code {done.returncode}: {last[0]}'
+        seconds.append(time.perf_counter() - start)
+    return median(seconds)
 
 
 def run_main(main: Callable[[list[str] | None], int]) -> None:

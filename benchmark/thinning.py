@@ -6,7 +6,6 @@ the node; each is solved from scratch. `python -m benchmark.thinning [--hours 1]
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
@@ -17,34 +16,30 @@ from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
 from sparser_ros.graph import Graph
-from sparser_ros.io import simulation
-from sparser_ros.io.simulation import START_NS, Simulation
+from sparser_ros.io.simulation import Simulation, node_config
 from sparser_ros.linalg.rotations import align
 from sparser_ros.solver import solve
 
-from . import arguments
-from .days import RECENT_S, SECOND, rmse
-from .scenarios import samples_of
-from .table import Row, Table, median, run_main
+from .scenarios import RECENT_S, SECOND, samples_of, seconds_of
+from .table import Row, Table, median, parser, rmse, run_main
 
 TAKE_S = 1.0
 """Data between two increments, as in the node."""
+DISTANCE_M = 1.0
+"""Between keyframes."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = arguments.parser('thinning', __doc__ or '', data=False, seeds=3)
+    made = parser('thinning', __doc__ or '', data=False, seeds=3)
     made.add_argument('--hours', type=float, default=1.0)
     made.add_argument('--robots', type=int, default=3)
     made.add_argument('--counts', nargs='+', type=int, default=[0, 4000, 2000, 1000, 500],
                       help='keyframes.max_count; 0 = all')
-    made.add_argument('--per-pair', type=int, default=1, help='keyframes.thinned_per_pair')
-    made.add_argument('--distance', type=float, default=1.0, metavar='M',
-                      help='between keyframes')
     args = made.parse_args(argv)
     table = Table('thinning', f'Thinned maps: {args.hours:g} h of {args.robots} robots', {
         'count': 'max_count', 'keyframes': 'keyframes', 'ranges': 'ranges', 'thinnings': 'times',
         'ate_m': 'ATE m', 'recent_m': 'newest 10 min m', 'beacons_m': 'beacons m',
-        'solve_s': 'solve s', 'seeds': 'seeds',
+        'solve_s': 'solve s',
     }, args.out)
     found: dict[int, list[Row]] = {count: [] for count in args.counts}
     for seed in range(args.seeds):
@@ -52,19 +47,18 @@ def main(argv: list[str] | None = None) -> int:
             robots=args.robots, minutes=60 * args.hours, seed=seed, odometry_rate=4.0,
             range_rate=1.0, truth_rate=0.0))
         for count in args.counts:
-            found[count].append(measured(run, count, args))
+            found[count].append(measured(run, count))
     for count, rows in found.items():
-        table.add({'count': count, 'seeds': len(rows), **{
+        table.add({'count': count, **{
             key: median([row[key] for row in rows]) for key in rows[0]}})
     table.note('Medians of the seeds; rmse of positions after one alignment of poses and beacons. '
                'Ranges of a tenth of a metre and a hundredth of the distance, 5 % of them blocked.')
     return 0
 
 
-def measured(run: Simulation, count: int, args: argparse.Namespace) -> Row:
-    values = simulation.node_config(run)
-    config = SparserConfig.from_mapping({**values, 'keyframes': {
-        'max_count': count, 'thinned_per_pair': args.per_pair, 'distance_m': args.distance}})
+def measured(run: Simulation, count: int) -> Row:
+    config = SparserConfig.from_mapping({**node_config(run), 'keyframes': {
+        'max_count': count, 'distance_m': DISTANCE_M}})
     graph, thinnings = graph_of(run, config)
     begin = time.perf_counter()
     estimate = solve(graph, config.solver).estimate
@@ -85,7 +79,7 @@ def graph_of(run: Simulation, config: SparserConfig) -> tuple[Graph, int]:
     """The graph of a whole run, thinned while it grows, and how often."""
     frontend, increments, due = Frontend(config), [], TAKE_S
     for sample in samples_of(run):
-        if (sample.stamp_ns - START_NS) / SECOND >= due:
+        if seconds_of(sample) >= due:
             due += TAKE_S
             increment = frontend.take()
             if increment is not None:

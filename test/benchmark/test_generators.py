@@ -25,16 +25,6 @@ def test_sphere_has_the_geometry_and_counts_of_create_sphere():
     assert mean == pytest.approx(3 + 12, rel=0.05)
 
 
-def test_sphere_is_solved_from_chordal_and_random_starts():
-    graph = sphere(laps=4, seed=1)
-    truth = cost(graph, estimate_of(graph))
-    chordal = solve(graph, SolverConfig(certify=True)).stats
-    assert chordal.certified
-    assert chordal.cost_final < truth
-    random = solve(graph, RANDOM).stats
-    assert random.cost_final == pytest.approx(chordal.cost_final, rel=1e-5)
-
-
 @pytest.mark.parametrize('seed', range(3))
 @pytest.mark.parametrize('dimension, anchors', [(2, 0), (2, 5), (3, 6)])
 def test_sensor_network_is_solved_from_random_starts(seed, dimension, anchors):

@@ -13,13 +13,13 @@ from benchmark.scenarios import (
     Draw,
     Scenario,
     samples_of,
+    seconds_of,
     with_odometry,
+    with_ranges,
 )
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.frontend import RangeSample
-from sparser_ros.io.simulation import START_NS, Simulation, node_config
-from sparser_ros.io.stamp_text import SECOND
+from sparser_ros.io.simulation import Simulation, node_config
 
 MINUTES = 0.25
 
@@ -57,15 +57,20 @@ def test_of_two_known_beacons_a_misplaced_one_that_looks_moved_leaves_nobody_loc
     assert outcome.misleading <= 7 and outcome.silent == 0 and outcome.named is not None
 
 
+def outcome_of(beacons, until_s, change, fault, culprit):
+    """Of the first seconds of a recording of two robots, its samples changed."""
+    run = Simulation(SimulationConfig(robots=2, beacons=beacons, minutes=2.6, seed=31))
+    parameters = node_config(run) | {'solver': {'robust': {'kernel': 'gm', 'gnc': True}}}
+    early = [one for one in change(samples_of(run)) if seconds_of(one) < until_s]
+    return integrity.outcome_of(Scenario(
+        run, SparserConfig.from_mapping(parameters), early, fault, (culprit,)), 31)
+
+
 def test_odometry_too_long_does_not_locate_two_robots_at_the_wrong_one_of_two_places():
     """Its map fits better than the true one, by 29 in chi-square, unless the fault is allowed."""
-    run = Simulation(SimulationConfig(robots=2, beacons=0, minutes=2.6, seed=31))
-    parameters = node_config(run) | {'solver': {'robust': {'kernel': 'gm', 'gnc': True}}}
-    samples = with_odometry(
-        samples_of(run), 'A', lambda s: dataclasses.replace(s, position_xyz=1.1 * s.position_xyz))
-    early = [one for one in samples if one.received_ns < START_NS + 43 * SECOND]
-    outcome = integrity.outcome_of(Scenario(
-        run, SparserConfig.from_mapping(parameters), early, 'scaled', ('A',)), 31)
+    outcome = outcome_of(0, 43, lambda samples: with_odometry(
+        samples, 'A', lambda s: dataclasses.replace(s, position_xyz=1.1 * s.position_xyz)),
+        'scaled', 'A')
     assert outcome.located > 10 and outcome.misleading == 0
 
 
@@ -74,12 +79,7 @@ def test_ranges_of_a_beacon_are_not_left_out_where_a_long_radio_explains_them():
 
     For 19 s; the bar is what the accepted risk allows before there are enough ranges.
     """
-    run = Simulation(SimulationConfig(robots=2, beacons=2, minutes=2.6, seed=31))
-    parameters = node_config(run) | {'solver': {'robust': {'kernel': 'gm', 'gnc': True}}}
-    early = [
-        dataclasses.replace(one, range_m=one.range_m + 1.5)
-        if isinstance(one, RangeSample) and 'B' in (one.source, one.target) else one
-        for one in samples_of(run) if one.received_ns < START_NS + 36 * SECOND]
-    outcome = integrity.outcome_of(Scenario(
-        run, SparserConfig.from_mapping(parameters), early, 'biased_radio', ('B',)), 31)
+    outcome = outcome_of(2, 36, lambda samples: with_ranges(
+        samples, lambda s: dataclasses.replace(
+            s, range_m=s.range_m + 1.5 * ('B' in (s.source, s.target)))), 'biased_radio', 'B')
     assert outcome.located > 10 and outcome.misleading <= 3 and outcome.named

@@ -10,16 +10,15 @@ from benchmark import (
     available,
     certificate,
     disturbed,
+    integrity,
     nees,
     second_drive,
-    stanford,
     synthetic,
     thinning,
 )
 from benchmark.calibration import BLOCKED, FAMILIES, outcome, radio_world
 from benchmark.geometry import field, figures, outcomes
-from benchmark.integrity import judged
-from benchmark.stanford import played
+from benchmark.integrity import judged, played
 from benchmark.synthetic import range_graph
 from sparser_ros.backend.observability.observability import observe
 from sparser_ros.backend.session.frame import frame_of
@@ -81,23 +80,11 @@ def test_few_ranges_of_unknown_noise_change_nothing():
 
 
 def test_a_pose_graph_is_certified_and_a_range_graph_bounded():
-    (row,) = certificate.measured(synthetic.pose_graph(120, closures=1.0))
+    row = certificate.measured(synthetic.pose_graph(120, closures=1.0))
     assert row['certified'] == 'yes' and row['relaxed_gap'] <= 1e-6
-    (row,) = certificate.measured(synthetic.range_graph(120, robots=2))
+    row = certificate.measured(synthetic.range_graph(120, robots=2))
     assert row['lower'] <= row['cost'] and row['relaxed_gap'] <= 2e-4
     assert row['solve_s'] > 0 and row['certify_s'] >= 0
-
-
-NOTHING = disturbed.Disturbance(0, 0, 0, 0, 0, 0)
-
-
-@pytest.fixture(scope='module')
-def clean():
-    return disturbed.messages_of(SAMPLES / 'two_robots.mcap')
-
-
-def test_no_disturbance_changes_nothing(clean):
-    assert disturbed.disturbed(clean, NOTHING, 0)[0] == clean
 
 
 def test_a_disturbed_recording_ends_in_the_valley_of_the_clean_one(tmp_path):
@@ -184,18 +171,16 @@ def test_a_second_drive_is_right_in_the_frame_of_the_first_without_an_initial_po
 POINTS = np.array([[0.1, 0.5], [0.2, 0.9], [0.1, 2.0], [0.6, 0.5], [2.5, 2.0], [1.5, 0.8]])
 
 
-def test_every_epoch_is_in_the_region_of_its_name():
-    assert stanford.counts(POINTS, 1.0) == {
+def test_every_epoch_is_in_the_region_of_its_name(tmp_path):
+    assert integrity.counts(POINTS, 1.0) == {
         'nominal': 2, 'unavailable': 1, 'misleading': 1, 'misleading, unavailable': 1,
         'hazardous': 1}
-    row = stanford.row_of('x', POINTS, 1.0)
+    row = integrity.level_row('x', POINTS, 1.0)
     assert row['epochs'] == 6 and row['nominal'] == 100 / 3
     assert row['ratio'] == 1.5 / 0.8 and 0.5 < row['rate'] < 1
-
-
-def test_a_diagram_is_drawn(tmp_path):
-    stanford.picture(tmp_path / 'stanford.png', {'a': POINTS, 'b': POINTS[:1]}, 1.0)
+    integrity.diagram({'a': POINTS, 'b': POINTS[:1], 'none': POINTS[:0]}, tmp_path)
     assert (tmp_path / 'stanford.png').stat().st_size > 1000
+    assert len(json.loads((tmp_path / 'stanford.json').read_text())['rows']) == 2
 
 
 def test_a_recording_gives_epochs_with_finite_levels():

@@ -15,6 +15,7 @@ from sparser_ros.solver import incremental, solve
 from sparser_ros.solver.covariance import Linearised, in_map
 from sparser_ros.solver.incremental import IncrementalSolver, Kind, terms_of
 from sparser_ros.solver.robust import KERNELS, thresholds
+
 NO_KERNEL = RobustConfig()
 
 

@@ -1,5 +1,7 @@
 """A small simulated world for the back-end's tests: robots with odometry, ranges, increments."""
 
+import dataclasses
+
 import numpy as np
 
 from sparser_ros.backend.process import wire
@@ -30,6 +32,18 @@ BEACONS = np.array([[6.0, 1.0, 0.0], [-2.0, 7.0, 4.0], [4.0, -6.0, 1.0], [9.0, 8
 def carried(value):
     """A dataclass as it comes out of the pipe."""
     return wire.decode(wire.message('test', value)).body
+
+
+def same(a, b):
+    """Deep equality of dataclasses with arrays."""
+    if dataclasses.is_dataclass(a):
+        return type(a) is type(b) and all(
+            same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == 'f')
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    return a == b
 
 
 def config(dimension=2, robots=('A', 'B'), solver=None, **backend):
@@ -170,15 +184,49 @@ def pair_world(dimension=2, seed=3, known=range(4), kind='curved', **options):
         BEACONS[:, :dimension], seed=seed, known=known, dimension=dimension, **options)
 
 
+MARKS = [[3, 7], [-4, 1], [6, -3], [0, -6]]
+
+
+def two_robots(beacons=4, kind='curved', **options):
+    """Two robots among some of four unknown beacons."""
+    return World([kind, kind], [[0, 0], [5, 2]], beacons=MARKS[:beacons], **options)
+
+
+def filled(part, increments):
+    """A store, session, tracker or auditor with the increments added."""
+    for one in increments:
+        part.add(one)
+    return part
+
+
+def ticks(session, increments, full=None):
+    """The solutions after each of the increments."""
+    return [filled(session, [one]).solve(full) for one in increments]
+
+
 def lived(world, parts=4, solver=GM, **backend):
     """(session, last solution), solved after each of the increments."""
     from sparser_ros.backend.session.session import Session
 
     session = Session(config(world.dimension, world.names, solver, **backend))
-    for one in world.increments(parts):
-        session.add(one)
-        solution = session.solve()
-    return session, solution
+    return session, ticks(session, world.increments(parts))[-1]
+
+
+def longer(data, metres):
+    """An increment or a graph with ranges that are longer, by as much or by one length each."""
+    return data.replaced(ranges=data.ranges.replaced(distance_m=data.ranges.distance_m + metres))
+
+
+def of_robot(ranges, robot, robots=2):
+    """(k,): whether the range is one of that robot."""
+    return ((ranges.source >= 0) & (ranges.source % robots == robot)) | (
+        (ranges.target >= 0) & (ranges.target % robots == robot))
+
+
+def errors_in_map(world, solution):
+    """(n,): errors of positions in a map whose origin is the first robot's first pose."""
+    place = solution.estimate.translation
+    return np.linalg.norm(place - world.true_in_map().translation[:len(place)], axis=1)
 
 
 def map_error_m(world, estimate):
@@ -190,7 +238,4 @@ def map_error_m(world, estimate):
 def graph_of(increments, dimension=2) -> Graph:
     from sparser_ros.backend.session.graph_store import GraphStore
 
-    store = GraphStore(dimension)
-    for one in increments:
-        store.add(one)
-    return store.graph
+    return filled(GraphStore(dimension), increments).graph

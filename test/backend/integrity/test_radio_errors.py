@@ -6,8 +6,6 @@ from backend_world import World, graph_of
 from radio_world import radio_world, with_antennas
 
 from sparser_ros.backend.integrity.radio_errors import RadioErrors
-from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.graph import range_residuals
 
 BIASES = {'B': 0.3, 'L1': -0.1}
@@ -58,31 +56,3 @@ def test_antennas_that_stand_elsewhere_fit_once_they_are_moved(dimension):
     np.testing.assert_allclose(back.lever_source, elsewhere.ranges.lever_source, atol=1e-12)
     np.testing.assert_allclose(back.distance_m, elsewhere.ranges.distance_m, atol=1e-12)
     assert RadioErrors.from_values(errors.values()) == errors
-
-
-def test_a_store_corrects_what_it_has_and_what_comes(parts):
-    store = GraphStore(2)
-    store.add(parts[0])
-    store.treat(Treatment(calibrated=ERRORS))
-    for one in parts[1:]:
-        store.add(one)
-    whole = store.whole
-    np.testing.assert_allclose(
-        store.graph.ranges.distance_m, whole.ranges.distance_m - expected(whole))
-    newest = store.newest(parts[-1])
-    np.testing.assert_allclose(
-        newest.ranges.distance_m, store.graph.ranges.distance_m[-len(newest.ranges):])
-    store.treat(Treatment())
-    assert store.graph is store.whole
-
-
-def test_a_pair_counts_for_how_far_two_calibrations_differ():
-    none = RadioErrors()
-    assert not none.may_differ(none, 0.0)
-    assert not ERRORS.may_differ(RadioErrors(dict(BIASES)), 0.0)
-    assert RadioErrors({'A': 0.015, 'B': 0.015}).may_differ(none, 0.02)
-    assert not RadioErrors({'A': 0.015}).may_differ(none, 0.02)
-    moved = RadioErrors(antenna_m={'A': (0.3, 0.4)})
-    assert moved.may_differ(none, 0.49) and none.may_differ(moved, 0.49)
-    assert not moved.may_differ(none, 0.51)
-    assert not moved.may_differ(RadioErrors(antenna_m={'A': (0.3, 0.41)}), 0.02)

@@ -59,16 +59,3 @@ def test_hundreds_of_segments_are_compared_in_seconds():
     kept = _distinct(whole, starts, 0, APART_M, MOST_STARTS)
     assert len(starts) < 10 * len(segments) and len(kept) == MOST_STARTS
     assert time.monotonic() - begin < 20.0
-
-
-def test_known_landmarks_never_move():
-    """No start moves them: places that differ by theirs alone would crowd out the real rivals."""
-    now = field(3, 2, 'straight', 3).until(20)
-    graph, segments = now.graph, find_segments(now.graph)
-    whole = rigid_problem(graph, now.truth, segments, FLOOR_M, RobustWeights({}, 0.1))
-    known = len(segments) + np.flatnonzero(graph.landmarks.fixed)
-    unknown = len(segments) + np.flatnonzero(~graph.landmarks.fixed)
-    starts = proposals(whole, [0, 1, 2], unknown.tolist(), APART_M)
-    assert len(starts) > 10
-    for start in starts:
-        np.testing.assert_array_equal(start.placement.shift[known], 0.0)

@@ -5,7 +5,7 @@ import pytest
 from backend_world import World, graph_of
 from flying_world import flying_graph
 
-from sparser_ros.backend.observability.pieces import MOST_UNKNOWNS, cut
+from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.registration import candidates, evidence_of
 from sparser_ros.backend.observability.rigid_kernels import DIRECTION, HEIGHT
 from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
@@ -96,23 +96,6 @@ def small(weights=None):
         graph, world.truth, find_segments(graph), 0.1, RobustWeights(weights or {}))
 
 
-def test_rejected_ranges_count_with_a_kernel_only():
-    world, problem = small()
-    number = 3 * world.steps
-    weights = {'ranges': np.where(np.arange(number) % 4 == 0, 0.0, 1.0)}
-    _, some = small(weights)
-    at = some.identity()
-    shift = at.shift.copy()
-    shift[1] += [50.0, 0.0]
-    far = type(at)(at.rotation, shift)
-    assert np.sum(~some.ties.kept) > 0
-    assert some.cost(far) < problem.cost(far)
-    # Every contradiction of a range costs the kernel's width, rejected or not.
-    between = np.sum((some.ties.first == 0) & (some.ties.second == 1))
-    assert some.cost(far, 9.0) > 8.0 * between
-    assert some.cost(far, 9.0) < 9.0 * len(some.ties.kept) + 1
-
-
 def test_relaxation_finds_the_way_back():
     _, problem = small()
     free = np.ones(problem.unknowns, dtype=bool)
@@ -123,30 +106,6 @@ def test_relaxation_finds_the_way_back():
         back = problem.relaxed(start, free, 40, width)
         assert problem.cost(back, width) <= problem.cost(problem.identity(), width) + 0.1
         assert np.max(np.abs(back.shift)) < 0.5
-
-
-def pieces_of(kinds, dimension=2, steps=400, bend_m=0.05):
-    world = World(
-        kinds, 5.0 * np.eye(len(kinds), dimension), dimension=dimension, steps=steps, pairs=[])
-    graph = graph_of(world.increments(1), dimension)
-    return cut(graph, world.truth, find_segments(graph), bend_m)
-
-
-@pytest.mark.parametrize(('dimension', 'turns'), [(2, 0.25), (3, 0.5)])
-def test_joints_are_strained_as_much_as_the_noise_of_their_edges(dimension, turns):
-    joints = pieces_of(['curved', 'curved', 'curved'], dimension).joints
-    squares = np.einsum('kij,kj->ki', joints.whitener, joints.offset) ** 2
-    assert squares.size > 100
-    # The edges of this world claim four times the variance that they have; in space their kappa
-    # means half the variance of a turn that it means in the plane.
-    assert np.mean(squares[:, dimension:]) == pytest.approx(turns, rel=0.35)
-    assert 0.15 < np.mean(squares[:, :dimension]) < 0.6
-
-
-def test_precise_odometry_needs_one_piece_and_the_number_of_pieces_is_bounded():
-    assert len(pieces_of(['still'], steps=40, bend_m=1.0).segment) == 1
-    many = pieces_of(['straight'] * 5, 3, steps=300, bend_m=0.05)
-    assert 5 < len(many.segment) <= MOST_UNKNOWNS // 6
 
 
 def test_a_turn_about_the_vertical_and_a_shift_in_the_plane_are_free_and_no_more():

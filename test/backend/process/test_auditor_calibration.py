@@ -4,7 +4,7 @@ import dataclasses
 import time
 
 import pytest
-from backend_world import World, config
+from backend_world import World, config, longer, of_robot
 
 from sparser_ros.backend.integrity.radio_errors import BIAS
 from sparser_ros.backend.process import solver_process
@@ -22,10 +22,7 @@ def increments(count):
     world = World(['curved'] * 3, [(-8, 0), (8, 3), (0, 9)], BEACONS, steps=120, range_sigma=0.1,
                   known=range(6))
     for one in world.increments(count):
-        source = one.ranges.source % 3 == 1
-        target = (one.ranges.target >= 0) & (one.ranges.target % 3 == 1)
-        longer = one.ranges.distance_m + BIAS_M * (source | target)
-        yield dataclasses.replace(one, ranges=one.ranges.replaced(distance_m=longer))
+        yield longer(one, BIAS_M * of_robot(one.ranges, 1, 3))
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)

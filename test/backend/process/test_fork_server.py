@@ -8,7 +8,6 @@ import sys
 from backend_world import World, config
 from waiting import alive, parent_of, until
 
-from sparser_ros.backend.process.link import solver_context
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend_config import WatchdogConfig
 
@@ -63,11 +62,6 @@ def test_one_that_does_not_answer_is_replaced():
         worker.request_solve()
         until(lambda: worker.newest is not None, 'a solution')
         assert worker.newest.status.solved
-
-
-def test_after_two_failures_a_process_is_started_without_it():
-    assert [type(solver_context(failures)).__name__ for failures in range(3)] == [
-        'ForkServerContext', 'ForkServerContext', 'SpawnContext']
 
 
 def test_a_fork_imports_nothing_more_and_no_kernel_is_compiled_before_it():

@@ -201,18 +201,6 @@ def test_a_state_that_cannot_be_written_leaves_the_ones_before(tmp_path, recordi
     assert kept(tmp_path / 'journal').messages == 500
 
 
-def test_a_full_disk_is_not_littered_with_empty_files(tmp_path):
-    """It is tried again every 2 s, each time with a new file."""
-    files = Files(tmp_path, 1.0)
-    path, file = files.create(0)
-    file.close()
-    files.withdraw(path)
-    assert not path.exists()
-    path.write_bytes(b'of somebody else')
-    files.withdraw(path)
-    assert path.read_bytes() == b'of somebody else'
-
-
 def test_a_folder_that_cannot_be_made_is_told(tmp_path, recording):
     (tmp_path / 'file').write_text('in the way')
     run = Run(recording[0], tmp_path / 'file' / 'journal')

@@ -46,18 +46,6 @@ def test_a_run_in_pieces_gives_the_graph_of_the_whole(tmp_path, recording, thin,
         assert one.frontend.thinnings == whole.frontend.thinnings
 
 
-def test_waiting_ranges_and_counts_survive(tmp_path, recording):
-    parameters, messages = recording
-    run = Run(parameters, tmp_path).play(messages[:333])
-    waiting = run.frontend.counters.as_dict()
-    assert waiting['ranges']['waiting'] > 0
-    run.close()
-    back = Run(parameters, tmp_path, resume=True)
-    assert back.frontend.counters.as_dict() == waiting
-    assert back.frontend.newest_stamp_ns == run.frontend.newest_stamp_ns
-    back.close()
-
-
 def test_a_reset_begins_a_session_of_its_own(tmp_path, recording):
     parameters, messages = recording
     run = Run(parameters, tmp_path).play(messages[:300])

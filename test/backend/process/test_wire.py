@@ -4,9 +4,8 @@ import dataclasses
 import os
 import pickle
 
-import numpy as np
 import pytest
-from backend_world import World, carried
+from backend_world import World, carried, filled, same
 from backend_world import config as backend_config
 from frontend_world import Robot, config
 
@@ -17,27 +16,13 @@ from sparser_ros.config import GraphError, SparserError
 from sparser_ros.frontend import Frontend, Inputs
 
 
-def same(a, b):
-    """Deep equality of dataclasses with arrays."""
-    if dataclasses.is_dataclass(a):
-        return type(a) is type(b) and all(
-            same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
-    if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == 'f')
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
-    return a == b
-
-
 @pytest.fixture
 def increments():
     return World(['curved', 'still'], [[0, 0], [4, 1]], beacons=[[2, 5]], steps=12).increments(4)
 
 
 def test_merged_increments_stand_for_their_parts(increments):
-    parts, whole = GraphStore(2), GraphStore(2)
-    for one in increments:
-        parts.add(one)
+    parts, whole = filled(GraphStore(2), increments), GraphStore(2)
     assert not parts.add(increments[-1])
     with pytest.raises(GraphError, match='increment 9 follows 3'):
         parts.add(dataclasses.replace(increments[0], sequence=9))

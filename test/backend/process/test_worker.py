@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from backend_world import World, config
+from backend_world import World, config, two_robots
 from waiting import PATIENCE_S, alive, until
 
 from sparser_ros.backend.process import solver_process
@@ -42,8 +42,7 @@ def audited_by(worker, sequence):
 
 @pytest.fixture
 def increments():
-    return World(
-        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1]]).increments(4)
+    return two_robots(2).increments(4)
 
 
 def test_paused_nothing_is_solved_but_on_request(increments):

@@ -50,12 +50,6 @@ def test_robots_are_placed_once_ranges_tell_enough_and_sooner_with_a_wider_limit
     assert not np.any(narrow.placed & ~narrow.begun)
 
 
-def test_positions_that_do_not_fix_the_frame_count_as_none():
-    without, lone = (prospects(*of(pair_world(known=known))[1]) for known in ((), (0,)))
-    assert without.share() > 0
-    np.testing.assert_array_equal(lone.placed, without.placed)
-
-
 def test_the_tied_part_has_robots_and_beacons_that_are_measured():
     graph, _ = of(pair_world(known=()))
     ranges = graph.ranges
@@ -65,17 +59,6 @@ def test_the_tied_part_has_robots_and_beacons_that_are_measured():
     assert set(part.poses.robot) == {0}
     assert tied_part(graph).n_poses == graph.n_poses
     assert not tied_part(graph.replaced(ranges=ranges.take(slice(0)))).n_poses
-
-
-def test_a_robot_without_ranges_is_never_placed_beside_another():
-    graph, arguments = of(pair_world(known=()))
-    ranges = graph.ranges
-    alone = (graph.poses.robot[np.maximum(ranges.source, 0)] == 0) & ~(
-        (ranges.target >= 0) & (graph.poses.robot[np.maximum(ranges.target, 0)] == 1))
-    lonely = graph.replaced(ranges=ranges.take(alone))
-    found = prospects(lonely, *arguments[1:])
-    assert not np.any(found.placed[:, 1]) and found.placed[-1, 0]
-    assert found.lasting_s(1) == np.inf
 
 
 @pytest.mark.parametrize('dimension', [2, 3])

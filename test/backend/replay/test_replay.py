@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparser_ros.backend.integrity.radio_errors import RadioErrors
 from sparser_ros.backend.replay import replay
 from sparser_ros.backend.replay.replay import run_calibrated
 from sparser_ros.backend.session.solution import Location
@@ -223,15 +222,6 @@ def recording(tmp_path_factory):
     config = SparserConfig.from_yaml(folder / 's.yaml')
     radios = {**config.radios, 'A': {'robot': 'A', 'bias_m': -LONG_M}}
     return folder / 's.mcap', replace(config, radios=radios)
-
-
-def test_a_calibration_begins_with_ranges_as_they_were_measured(recording):
-    bag, config = recording
-    state = run_calibrated(bag, config)[0]
-    store = state.session.tracker._store
-    store.treat(replace(store.treatment, calibrated=RadioErrors({'A': 0.3})))
-    ranges = state.measured.ranges.distance_m
-    np.testing.assert_allclose(ranges - state.graph.ranges.distance_m, 0.3, atol=1e-9)
 
 
 def test_the_second_run_has_the_biases_of_the_first(recording):

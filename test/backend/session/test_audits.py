@@ -2,23 +2,29 @@
 
 import dataclasses
 import re
-from functools import partial
 
 import numpy as np
 import pytest
-from backend_world import ROBUST, World, config
+from backend_world import (
+    ROBUST,
+    config,
+    errors_in_map,
+    filled,
+    longer,
+    of_robot,
+    same,
+    ticks,
+    two_robots,
+)
 
 from sparser_ros.backend.integrity.faults import BURST, LENGTH, MISPLACED, ONGOING, Fault
 from sparser_ros.backend.integrity.noise import Noise
-from sparser_ros.backend.integrity.odometry_errors import SCALE, OdometryErrors
+from sparser_ros.backend.integrity.odometry_errors import SCALE
 from sparser_ros.backend.integrity.radio_errors import RadioErrors
 from sparser_ros.backend.process.wire import Answer, decode, verdict_message
 from sparser_ros.backend.session import contest
-from sparser_ros.backend.session.audited_map import bound_of
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.contest import robust_cost
-from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
-from sparser_ros.backend.session.odometry_faults import solved_sizes
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, VerdictKind, tracked_map
 from sparser_ros.backend.session.tracker import Tracker
@@ -31,21 +37,15 @@ from sparser_ros.solver.result import SolveStatus
 
 
 def world_of(seed=0, steps=60):
-    return World(
-        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3]], steps=steps,
-        seed=seed)
+    return two_robots(3, steps=steps, seed=seed)
 
 
 def with_gross(increments, share, seed):
     """A share of the ranges is 5 to 50 m too long."""
     rng = np.random.default_rng(seed)
-    made = []
     for one in increments:
         count = len(one.ranges)
-        far = (rng.random(count) < share) * rng.uniform(5, 50, count)
-        made.append(dataclasses.replace(one, ranges=one.ranges.replaced(
-            distance_m=one.ranges.distance_m + far)))
-    return made
+        yield longer(one, (rng.random(count) < share) * rng.uniform(5, 50, count))
 
 
 def ran(increments, ticks):
@@ -63,7 +63,7 @@ def ran(increments, ticks):
 
 @pytest.mark.parametrize(('seed', 'share'), [(0, 0.1), (1, 0.4)])
 def test_live_equals_batch_at_any_tick_rate(seed, share):
-    increments = with_gross(world_of(seed, steps=40).increments(10), share, seed)
+    increments = list(with_gross(world_of(seed, steps=40).increments(10), share, seed))
     ends = [ran(increments, ticks) for ticks in (1, 5)]
     graph = ends[0][0].graph
     batch = min(
@@ -76,9 +76,7 @@ def test_live_equals_batch_at_any_tick_rate(seed, share):
 
 
 def audited(increments):
-    session = Session(config(solver=ROBUST))
-    for one in increments:
-        session.add(one)
+    session = filled(Session(config(solver=ROBUST)), increments)
     return session, session.solve(True)
 
 
@@ -92,16 +90,12 @@ def in_a_wrong_basin(session, good):
 
 
 def auditor_of(increments):
-    auditor = Auditor(config(solver=ROBUST))
-    for one in increments:
-        auditor.add(one)
+    auditor = filled(Auditor(config(solver=ROBUST)), increments)
     return auditor
 
 
 def tracker_of(increments, estimate, **backend):
-    tracker = Tracker(config(solver=ROBUST, **backend))
-    for one in increments:
-        tracker.add(one)
+    tracker = filled(Tracker(config(solver=ROBUST, **backend)), increments)
     tracker.restore(estimate)
     return tracker
 
@@ -152,28 +146,13 @@ def test_a_map_that_is_worse_with_all_data_is_not_adopted_and_nothing_is_located
     assert {one.location for one in tracker.solve().robots} == {Location.LOCATED}
 
 
-def test_an_audit_remembers_its_map_where_the_tracker_has_left_it():
-    *early, last = world_of().increments(10)
-    session, good = audited(early)
-    auditor = auditor_of(early)
-    auditor.audit(tracked_map(good))
-    lost = dataclasses.replace(tracked_map(good), estimate=in_a_wrong_basin(session, good))
-    auditor.add(last)
-    session.add(last)
-    verdict = auditor.audit(lost, scratch=False)
-    best = session.solve(True)
-    assert verdict.kind is VerdictKind.BETTER_MAP
-    assert verdict.stats.cost_robust == pytest.approx(best.stats.cost_robust, rel=1e-3)
-
-
 def test_the_map_of_a_long_audit_is_handed_over_with_what_came_meanwhile():
     increments = world_of().increments(10)
     auditor = auditor_of(increments[:4])
     verdict = auditor.audit(request=1)
     assert verdict.kind is VerdictKind.BETTER_MAP
     assert auditor.caught_up(verdict) is verdict
-    for one in increments[4:]:
-        auditor.add(one)
+    filled(auditor, increments[4:])
     later = auditor.caught_up(verdict)
     session, best = audited(increments)
     assert later.sequence == verdict.sequence == 3
@@ -186,10 +165,7 @@ def test_new_measurements_that_contradict_the_audit_withdraw_the_robot_at_that_t
     *early, last = world_of().increments(10)
     session, before = audited(early)
     assert before.robots[1].location is Location.LOCATED
-    of_b = (last.ranges.source % 2 == 1) | ((last.ranges.target >= 0) & (
-        last.ranges.target % 2 == 1))
-    session.add(dataclasses.replace(last, ranges=last.ranges.replaced(
-        distance_m=last.ranges.distance_m + 15.0 * of_b)))
+    session.add(longer(last, 15.0 * of_robot(last.ranges, 1)))
     solution = session.solve(False)
     assert solution.robots[1].location is Location.UNLOCATED
     assert 'newest measurements of B do not fit' in solution.robots[1].missing
@@ -208,21 +184,16 @@ def test_odometry_that_begins_anew_is_unlocated_until_an_audit_places_it():
     assert 'begun anew' in between.robots[1].missing
     session.add(b)
     after = session.solve(True)
-    truth = world_of().true_in_map()
+    error = errors_in_map(world_of(), after)
     if after.robots[1].location is Location.LOCATED:
-        rows = np.flatnonzero(session.graph.poses.robot == 1)[-3:]
-        error = np.linalg.norm(after.estimate.translation - truth.translation, axis=1)[rows]
-        assert np.max(error) < 0.5
-    assert np.max(np.linalg.norm(
-        after.estimate.translation - truth.translation, axis=1)[0::2]) < 0.3
+        assert np.max(error[1::2][-3:]) < 0.5
+    assert np.max(error[0::2]) < 0.3
 
 
 def test_an_audit_ages_by_measurements_and_not_by_odometry_alone():
     increments = world_of(steps=80).increments(10)
     rule = AuditConfig(stale_s=5.0, growth=1e3, growth_unlocated=1e3)
-    session = Session(config(solver=ROBUST, audit=rule))
-    for one in increments[:6]:
-        session.add(one)
+    session = filled(Session(config(solver=ROBUST, audit=rule)), increments[:6])
     assert session.solve(True).robots[0].location is Location.LOCATED
     for one in increments[6:9]:
         session.add(one.replaced(
@@ -248,10 +219,7 @@ def test_before_an_audit_nothing_is_located_and_odometry_is_kept():
 
 
 def test_verdicts_survive_encoding():
-    increments = world_of().increments(5)
-    auditor = Auditor(config(solver=ROBUST))
-    for one in increments:
-        auditor.add(one)
+    auditor = auditor_of(world_of().increments(5))
     # What defaults would hide.
     verdict = dataclasses.replace(
         auditor.audit(request=3), treatment=Treatment((
@@ -261,20 +229,7 @@ def test_verdicts_survive_encoding():
             Rulings((Ruling('ignore', 'pair', ('A', 'L0'), 3, 4),), 2), ((3, 1),), (('A', 'B'),)),
         noise=Noise({('odometry', 'B'): 0.5, ('ranges', ''): -1.0}), variance={'B': 0.3})
     packet = decode(verdict_message(verdict, Answer(2, 3)))
-    again = packet.body
-    assert packet.answer == Answer(2, 3)
-    for field in dataclasses.fields(verdict):
-        one, other = getattr(verdict, field.name), getattr(again, field.name)
-        if field.name == 'estimate':
-            np.testing.assert_array_equal(one.rotation, other.rotation)
-            np.testing.assert_array_equal(one.translation, other.translation)
-        elif field.name == 'landmark_located':
-            np.testing.assert_array_equal(one, other)
-        elif field.name == 'stats':
-            assert one.cost_robust == other.cost_robust and one.weights.keys() == (
-                other.weights.keys())
-        else:
-            assert one == other, field.name
+    assert packet.answer == Answer(2, 3) and same(packet.body, verdict)
 
 
 def with_long_odometry():
@@ -284,18 +239,14 @@ def with_long_odometry():
             translation=np.where(
                 (one.relative_poses.i % 2 == 1)[:, None], 1.15, 1.0
             ) * one.relative_poses.translation))
-        for one in World(
-            ['curved', 'curved'], [[0, 0], [5, 2]], steps=120, seed=3,
-            beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]]).increments(10)]
+        for one in two_robots(steps=120, seed=3).increments(10)]
 
 
 def test_odometry_that_is_too_long_is_solved_for():
     # Ranges to four beacons say so.
     increments = with_long_odometry()
     session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.5)))
-    for one in increments:
-        session.add(one)
-        session.solve()
+    ticks(session, increments)
     solution = session.solve(True)
     errors = session.auditor.audit().treatment.odometry_errors
     assert list(errors.size) == [(SCALE, 'B')]
@@ -310,24 +261,6 @@ def test_odometry_that_is_too_long_is_solved_for():
     assert {one.location for one in solution.robots} == {Location.LOCATED}, solution.robots
 
 
-def test_an_error_that_no_odometry_has_is_not_taken_off():
-    """Other faults, such as exchanged radios, bend several paths."""
-    auditor = auditor_of(with_long_odometry())
-    contest, _ = auditor._attempt(auditor._store.treatment, None)
-    truly = auditor._judged(contest)
-
-    def solved_for(size):
-        errors = OdometryErrors({(SCALE, name): share for name, share in size.items()})
-        search = FaultSearch(
-            auditor._store, contest, auditor._solved,
-            lambda _: dataclasses.replace(truly, errors=errors), Attempts(), auditor.config)
-        search.run(partial(solved_sizes, elsewhere=lambda _: False))
-        return search.treatment.odometry_errors
-
-    assert solved_for({'B': 0.35}).size == {(SCALE, 'B'): 0.35}
-    assert not solved_for({'B': 0.35, 'A': 0.87})
-
-
 def scratch_ending(monkeypatch, ending, *, bounded):
     """The verdict of an audit whose starts from scratch end like that, and its auditor."""
     original = contest.run_from_scratch
@@ -336,9 +269,8 @@ def scratch_ending(monkeypatch, ending, *, bounded):
         return ending(original(*arguments))
 
     monkeypatch.setattr(contest, 'run_from_scratch', start)
-    auditor = Auditor(config(solver=ROBUST), bounded=bounded)
-    for one in world_of(steps=30).increments(3):
-        auditor.add(one)
+    auditor = filled(
+        Auditor(config(solver=ROBUST), bounded=bounded), world_of(steps=30).increments(3))
     return auditor.audit(), auditor
 
 
@@ -367,9 +299,7 @@ def test_starts_from_scratch_that_stall_are_finished_from_where_they_are(monkeyp
 
 def bounded(full):
     session = Session(config(solver=ROBUST))
-    for one in world_of(steps=40).increments(4):
-        session.add(one)
-        session.solve()
+    ticks(session, world_of(steps=40).increments(4))
     session.solve(full)
     return session
 
@@ -390,24 +320,3 @@ def test_a_forced_audit_bounds_its_map_and_two_runs_give_the_same_bits():
     for seed in range(3):
         other = solve(graph, SolverConfig(seed=seed, init='random'))
         assert other.stats.cost_final >= bound.lower * (1 - 1e-9)
-
-
-def test_a_map_is_bounded_once_and_anew_after_an_observer_has_raised():
-    auditor = auditor_of(world_of(steps=40).increments(4))
-    assert not auditor.prove()
-    auditor.audit()
-
-    def stop(iteration, cost, y):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        auditor.prove(stop)
-    assert auditor.bound is None
-    assert auditor.prove() and auditor.bound is not None
-    assert not auditor.prove()
-
-
-def test_time_that_is_up_leaves_what_is_proved_or_nothing():
-    session = bounded(full=True)
-    bound = bound_of(session.auditor.solved, ROBUST.robust.weight_floor, limit_s=1e-9)
-    assert bound is None or bound.lower <= session.bound.cost

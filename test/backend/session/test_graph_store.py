@@ -1,15 +1,11 @@
 """The store of increments: quarantine, thinning, growth."""
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
-from backend_world import World, config
-from hypothesis import given
-from hypothesis import strategies as st
+from backend_world import World, config, errors_in_map, ticks, two_robots
 
-from sparser_ros.backend.integrity.faults import BURST, Fault
 from sparser_ros.backend.session.graph_store import (
     MEASUREMENTS,
     ODOMETRY,
@@ -17,10 +13,8 @@ from sparser_ros.backend.session.graph_store import (
     possible,
     thinned,
 )
-from sparser_ros.backend.session.schedule import GrowthClock
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.linalg.rotations import aligned_errors
 
@@ -59,14 +53,11 @@ def with_poison(increment, column, value):
 @pytest.mark.parametrize(('column', 'value'), [
     ('precision', np.inf), ('distance_m', np.nan), ('distance_m', 1e200)])
 def test_a_poisoned_increment_costs_its_own_measurements_only(column, value):
-    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1]], steps=48)
+    world = two_robots(2, steps=48)
     increments = world.increments(8)
     increments[5] = with_poison(increments[5], column, value)
     session = Session(config())
-    for one in increments:
-        session.add(one)
-        solution = session.solve()
-        assert solution.status.solved
+    assert all(solution.status.solved for solution in ticks(session, increments))
     solution = session.solve(True)
     named = [one for one in solution.findings if one.kind == 'quarantined']
     if value == 1e200 and not named:
@@ -74,9 +65,7 @@ def test_a_poisoned_increment_costs_its_own_measurements_only(column, value):
         assert len(solution.rejected) >= 1
     else:
         assert [one.value for one in named] == [5.0] and 'A, B' in named[0].text
-    truth = world.true_in_map()
-    error = np.linalg.norm(solution.estimate.translation - truth.translation, axis=1)
-    assert np.max(error) < 0.4
+    assert np.max(errors_in_map(world, solution)) < 0.4
     # Rows are those of all increments, whatever is left out.
     assert len(solution.estimate.rotation) == 96
 
@@ -159,33 +148,6 @@ def test_audits_after_a_thinning_agree_and_need_no_start_from_scratch():
     assert all(one.location is Location.LOCATED for later in found[11:] for one in later.robots)
 
 
-def test_what_is_left_out_stays_left_out():
-    world = world_of(1)
-    session = Session(config(audit=AuditConfig(growth=3.0)))
-    increments = world.increments(PARTS)
-    for one in increments[:10]:
-        session.add(one)
-    session.solve()
-    store = session.tracker._store
-    stamps = store.whole.poses.stamp_ns
-    fault = Fault(BURST, 'B', (1.0,), ((int(stamps[20]), int(stamps[30])),))
-    store.treat(Treatment((fault,)))
-    rows = store.now.left_out('ranges')
-    assert len(rows) > 20
-    n = session.whole.n_poses
-    step = thinned(increments[:10], every_second(world, n // 2), 1)
-    session.thin(step.increment, step.renumbering)
-    new = session.tracker._store
-    to = step.renumbering.rows['ranges']
-    left_out = new.now.left_out('ranges')
-    # Ranges of files carry no stamp: at the ends, what has moved to a pose that stays is as old.
-    assert set(to[rows][to[rows] >= 0]) <= set(left_out.tolist())
-    assert len(left_out) < len(rows)
-    assert len(session.graph.ranges) == len(session.whole.ranges) - len(left_out)
-    assert new.rows_until(5)['ranges'] <= np.sum(
-        to[:store.count_until('ranges', 5)] >= 0)
-
-
 def test_measurements_in_quarantine_go_and_odometry_in_quarantine_waits():
     world = world_of(2)
     increments = world.increments(PARTS)[:10]
@@ -198,14 +160,3 @@ def test_measurements_in_quarantine_go_and_odometry_in_quarantine_waits():
     begin = sum(len(one.ranges) for one in increments[:3])
     assert np.all(part.renumbering.rows['ranges'][begin:begin + lost] == -1)
     assert len(part.increment.poses) == len(whole.increment.poses)
-
-
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=60))
-def test_it_finds_what_a_search_through_all_notes_finds(steps):
-    clock, notes, count = GrowthClock(1.5), [], 1
-    for second, step in enumerate(steps):
-        count += step
-        notes.append((float(second), count))
-        clock.note(count, float(second))
-    before = [at for at, n in notes if 1.5 * n <= count]
-    assert clock.seconds(60.0) == (60.0 - before[-1] if before else math.inf)

@@ -5,26 +5,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from backend_world import BEACONS, GM, World, config, map_error_m, pair_world
+from backend_world import BEACONS, GM, World, config, filled, longer, map_error_m, pair_world
 from faulty_world import antenna_elsewhere
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparser_ros.backend.integrity.faults import BURST, KINDS, LENGTH, Fault, FaultKind
+from sparser_ros.backend.integrity.faults import BURST, LENGTH, Fault
 from sparser_ros.backend.integrity.hypotheses import ANTENNA
 from sparser_ros.backend.integrity.radio_errors import ALL_RADIOS, ANTENNA_AXES, BIAS, RadioErrors
 from sparser_ros.backend.integrity.undetected import stands_out
 from sparser_ros.backend.session import fault_trials
 from sparser_ros.backend.session.audited_map import antennas_of
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.lasting_faults import measured_again
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.ends import owners
-from sparser_ros.graph.finding import Finding
 
 LENGTH_M = 0.8
 
@@ -55,9 +52,7 @@ def told(world, name, length_m, parts=1, begin=0, end=None):
 
 def audited(world, auditor, name='B', length_m=LENGTH_M):
     """The verdict on all of a world."""
-    for one in told(world, name, length_m):
-        auditor.add(one)
-    return auditor.audit()
+    return filled(auditor, told(world, name, length_m)).audit()
 
 
 def taken_off(auditor, verdict):
@@ -179,27 +174,6 @@ def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
         assert found.kind == BIAS and 'since 20 s of the data' in found.text
 
 
-def test_what_began_later_is_measured_again():
-    auditor = Auditor(options())
-    for one in told(pair_world(steps=160), 'B', LENGTH_M, parts=16, begin=4):
-        auditor.add(one)
-        auditor.audit()
-    treatment = auditor._store.treatment
-    (fault,) = treatment.of(LENGTH)
-    assert fault.spans[0][0] > 0
-    for wrong, left in ((fault.size[0] + 0.2, LENGTH_M), (5.0, None)):
-        auditor._store.treat(treatment.changed(
-            fault, dataclasses.replace(fault, size=(wrong,))))
-        contest, _ = auditor._attempt(auditor._store.treatment, None)
-        search = FaultSearch(
-            auditor._store, contest, auditor._solved, auditor._judged, Attempts(), auditor.config)
-        search.run(measured_again)
-        found = search.treatment.of(LENGTH)
-        # What explains nothing leaves nothing behind.
-        assert [one.spans for one in found] == ([fault.spans] if left else [])
-        assert [one.size[0] for one in found] == ([pytest.approx(left, abs=0.05)] if left else [])
-
-
 def test_odometry_that_jumps_is_no_length_that_began():
     world, auditor, verdict = pair_world(steps=160), Auditor(options()), None
     for one in world.increments(16):
@@ -228,8 +202,7 @@ def test_a_calibration_that_knows_the_length_leaves_nothing_to_find():
 def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
     auditor = Auditor(options())
     for one in pair_world().increments(1):
-        auditor.add(dataclasses.replace(one, ranges=one.ranges.replaced(
-            distance_m=one.ranges.distance_m + 0.4)))
+        auditor.add(longer(one, 0.4))
     verdict = auditor.audit()
     assert verdict.treatment.radio_errors.bias_m == {ALL_RADIOS: pytest.approx(0.4, abs=0.04)}
     (found,) = verdict.findings
@@ -300,14 +273,6 @@ def test_without_it_the_map_bends():
     assert [(one.kind, one.subject) for one in told_only.findings] == [('antenna_misplaced', 'B')]
     assert map_error_m(world, told_only.estimate) > 2 * map_error_m(
         world, audited_elsewhere(world, Auditor(options())).estimate)
-
-
-def test_the_same_data_give_the_same_place_and_no_further_audit():
-    auditor = Auditor(options())
-    first = audited_elsewhere(pair_world(steps=60), auditor)
-    assert auditor.retold == ''
-    assert auditor.audit().treatment.radio_errors == RadioErrors(
-        {}, {'B': pytest.approx(first.treatment.radio_errors.antenna_m['B'], abs=0.02)})
 
 
 @pytest.mark.parametrize('seed', range(5))
@@ -396,54 +361,3 @@ def test_right_places_are_kept(seed):
     solution, _ = placed_at(np.array(MARKS), seed=seed)
     assert kinds(solution) == set()
     np.testing.assert_allclose(solution.estimate.landmarks, MARKS, atol=1e-9)
-
-
-SHARE = 'range_share'
-
-
-def share_columns(fault, model):
-    """With a share theta taken off, predicted minus measured grows by theta times measured."""
-    rows = fault.rows(model.graph)
-    slope = model.root_of_ranges * model.graph.ranges.distance_m
-    return model.columns('ranges', rows, slope[rows, None])
-
-
-def without_share(faults, graph, table):
-    for fault in faults:
-        table = table.replaced(distance_m=table.distance_m * np.where(
-            fault.ranges(graph, table), 1 - fault.size[0], 1.0))
-    return table
-
-
-def share_words(fault, graph, off):
-    percent = 100 * fault.size[0]
-    return [Finding(SHARE, fault.subject, f'ranges of {fault.subject} are {percent:.1f} % too long',
-                    percent, '%')]
-
-
-@pytest.fixture
-def range_shares(monkeypatch):
-    monkeypatch.setitem(KINDS, SHARE, FaultKind(
-        share_words, 'ranges of {} are too long by a share', columns=share_columns,
-        floor=lambda config: 0.01, corrected={'ranges': without_share}))
-
-
-@pytest.mark.parametrize('share', [0.0, 0.03])
-def test_it_is_found_taken_off_and_told(range_shares, share):
-    world = World(['curved', 'curved'], [np.zeros(2), np.full(2, 2.0)],
-                  [[6.0, 1.0], [-2.0, 17.0], [14.0, -6.0], [9.0, 8.0]], seed=3, known=range(4))
-    auditor = Auditor(config(robots=world.names, solver=GM))
-    for one in world.increments(2):
-        ranges = one.ranges
-        of_b = (ranges.source % 2 == 1) & (ranges.source >= 0) | (
-            (ranges.target % 2 == 1) & (ranges.target >= 0))
-        auditor.add(dataclasses.replace(one, ranges=ranges.replaced(
-            distance_m=ranges.distance_m * np.where(of_b, 1 + share, 1.0))))
-        verdict = auditor.audit()
-    found = verdict.treatment.of(SHARE)
-    assert [one.subject for one in found] == (['B'] if share else [])
-    assert all(one.location is Location.LOCATED for one in verdict.segments)
-    if share:
-        assert found[0].size[0] == pytest.approx(1 - 1 / (1 + share), abs=0.003)
-        assert [one.text for one in verdict.findings] == ['ranges of B are 2.9 % too long']
-        assert map_error_m(world, verdict.estimate) < 0.05

@@ -122,15 +122,6 @@ def test_an_antenna_that_stands_elsewhere_is_moved_where_that_is_asked_for():
     assert misfit(moved.graph) < 1.01 * misfit(world.measured)
 
 
-def test_late_stamps_at_constant_speed_are_told_as_alternatives():
-    world = radio_world(8, (0, 1, 2, 3, 4, 5), sigma_factor=1.0, blocked=0.0, biased=False)
-    late = replace(world, measured=with_late_stamps(world.measured, world.truth, 2, 0.12))
-    found, = run(solved_map(late), live_config(live=True)).findings
-    assert (found.kind, found.subject) == ('antenna_or_clock', 'C')
-    assert re.match(r'stamps of ranges of C are 0.1\d s late, or its antenna is 0.\d\d m further '
-                    'back than its lever_arm says: drive at different speeds', found.text)
-
-
 @pytest.mark.parametrize(('far', 'doubted'), [(2.76, True), (0.76, False)])
 def test_an_antenna_that_is_absurdly_far_off_is_doubted_and_not_moved(far, doubted):
     told = AntennasAndClocks(

@@ -1,20 +1,17 @@
 """Odometry that fails for a while is found by the ranges, left out, and its robot placed anew."""
 
-import dataclasses
 
 import numpy as np
 import pytest
-from backend_world import ROBUST, World, config
+from backend_world import ROBUST, config, longer, of_robot, ticks, two_robots
 
 from sparser_ros.backend.integrity.faults import FAILED
-from sparser_ros.backend.session.fault_search import Retry
 from sparser_ros.backend.session.graph_store import thinned
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
 from sparser_ros.graph.parts import find_segments
 
-BEACONS = [[3, 7], [-4, 1], [6, -3], [0, -6]]
 STEPS, PARTS = 160, 40
 FROM, TO = 60, 80
 """Steps of half a second in which the odometry of B stands while B drives."""
@@ -22,7 +19,7 @@ FROM, TO = 60, 80
 
 def world_of(seed=3, stuck=True):
     """Two robots; the odometry of B repeats its pose for ten seconds, and goes on from there."""
-    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=BEACONS, steps=STEPS, seed=seed)
+    world = two_robots(steps=STEPS, seed=seed)
     if stuck:
         turns, moves, frames, places = world.odometry[1]
         turns[FROM:TO], moves[FROM:TO] = np.eye(2), 0.0
@@ -96,15 +93,10 @@ def test_honest_odometry_stays_with_faulty_ranges(seed):
     for one in world.increments(PARTS):
         step, far = np.maximum(one.ranges.source, one.ranges.target) // 2, rng.random(
             len(one.ranges)) < 0.2
-        of_b = (one.ranges.source % 2 == 1) | (
-            (one.ranges.target >= 0) & (one.ranges.target % 2 == 1))
-        longer = 4.0 * (of_b & (step >= FROM) & (step < TO)) + far * rng.uniform(2, 20, len(far))
-        made.append(dataclasses.replace(one, ranges=one.ranges.replaced(
-            distance_m=one.ranges.distance_m + longer)))
+        of_b = of_robot(one.ranges, 1) & (step >= FROM) & (step < TO)
+        made.append(longer(one, 4.0 * of_b + far * rng.uniform(2, 20, len(far))))
     session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.1)))
-    for one in made:
-        session.add(one)
-        last = session.solve()
+    *_, last = ticks(session, made)
     assert not session.auditor.audit().treatment.of(FAILED)
     assert [one.location for one in last.robots] == [Location.LOCATED] * 2
     assert np.max(errors(world, last)) < 0.5
@@ -143,14 +135,3 @@ def graph_edges(world, rows):
     i = np.concatenate([one.relative_poses.i for one in world.increments(PARTS)])[rows]
     j = np.concatenate([one.relative_poses.j for one in world.increments(PARTS)])[rows]
     return np.stack([poses[i], poses[j]], axis=1)
-
-
-def test_tries_become_rarer_until_all_is_well():
-    retry, tried = Retry(), []
-    for measurements in range(0, 400, 5):
-        if retry.due(True, measurements):
-            tried.append(measurements)
-    gaps = np.diff(tried)
-    assert tried[0] == 0 and np.all(np.diff(gaps) >= 0) and gaps[-1] > 2 * gaps[0]
-    assert not retry.due(False, 400) and retry.due(True, 400)
-    assert retry.due(True, 100_000) and not retry.due(True, 101_000) and retry.due(True, 103_000)

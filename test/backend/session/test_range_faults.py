@@ -5,92 +5,37 @@ import re
 
 import numpy as np
 import pytest
-from backend_world import ROBUST, World, config, graph_of
+from backend_world import (
+    ROBUST,
+    World,
+    config,
+    filled,
+    graph_of,
+    longer,
+    of_robot,
+    ticks,
+    two_robots,
+)
 
 from sparser_ros.backend.integrity.faults import BURST, ONGOING, Fault, ranges_of, stretch
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.judgement import Judgement
 from sparser_ros.backend.session.range_faults import (
-    closed,
     common_length,
-    joined,
-    nearer_to_map,
 )
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location, SegmentVerdict
+from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
-from sparser_ros.graph import range_residuals
-from sparser_ros.graph.ends import range_ends
 
 
 def burst(graph, rows, subject='B', **values):
     return stretch(BURST, subject, np.asarray(rows), graph, size=(3.0,), **values)
 
 
-def test_a_burst_that_goes_on_is_one_group():
-    graph = graph_of(world().increments(20))
-    rows, other = ranges_of('B', graph), burst(graph, ranges_of('A', graph)[:20], 'A')
-    old, new = burst(graph, rows[:25]), burst(graph, rows[20:40])
-    both, found = joined(Treatment((old, other)), [new], graph)
-    assert [one.subject for one in both.faults] == ['A', 'B'] and found == [both.faults[1]]
-    assert set(found[0].rows(graph)) == set(old.rows(graph)) | set(new.rows(graph))
-    assert found[0].end_ns == new.end_ns
-
-
-def test_a_fault_is_of_the_ranges_that_it_was_found_in_and_of_no_others():
-    graph = graph_of(world().increments(20))
-    ends, rows = range_ends(graph), ranges_of('B', graph)
-    second = ends.seconds[rows]
-    chosen = rows[((second > 3) & (second < 6)) | ((second > 8) & (second < 9))]
-    np.testing.assert_array_equal(burst(graph, chosen).rows(graph), chosen)
-    # Ranges with another source at fault may be no part of it.
-    of_l1 = ends.at(ends.names.index('L1'))
-    part = chosen[~of_l1[chosen]]
-    found = burst(graph, part)
-    assert found.apart == ('L1',)
-    np.testing.assert_array_equal(found.rows(graph), part)
-    # What is held back comes later, and is of the same partners.
-    held = dataclasses.replace(found, held_ns=found.end_ns)
-    later = rows[(second > second[rows == part[-1]][0]) & ~of_l1[rows]]
-    np.testing.assert_array_equal(held.rows(graph), np.union1d(part, later))
-
-
-@pytest.mark.parametrize(('late', 'located', 'wanted'), [
-    ([4.0] * 10, True, (14, True)), ([0.1] * 15, True, (4, False)),
-    ([4.0] * 10, False, (14, False))])
-def test_a_fault_is_over_when_the_newest_ranges_fit_the_map(late, located, wanted):
-    true = world()
-    graph, steps = graph_of(true.increments(20)), range_ends
-    every = ranges_of('B', graph)
-    seconds = steps(graph).seconds[every]
-    rows = every[seconds < 2.5]
-    error = np.zeros(len(graph.ranges))
-    error[rows] = np.where(seconds[seconds < 2.5] < 1.0, 4.0, late[0])
-    exact = graph.replaced(ranges=graph.ranges.replaced(distance_m=np.zeros(len(graph.ranges))))
-    distance = range_residuals(exact, true.truth)
-    fault = burst(graph, rows)
-    part = graph.replaced(ranges=graph.ranges.replaced(distance_m=distance + error))
-    place = Location.LOCATED if located else Location.UNLOCATED
-    judgement = Judgement((SegmentVerdict(1, 'B', place, '', 0.0),), np.zeros(0, dtype=bool), '')
-    after = closed(dataclasses.replace(fault, held_ns=int(1e18)), part, true.truth, judgement)
-    kept, still_open = wanted
-    assert len(after.rows(graph)) == (len(rows) if kept == 14 else np.sum(seconds < 1.0))
-    assert after.open == still_open
-
-
 def world():
-    return World(
-        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]],
-        steps=120, seed=3)
-
-
-def of_robot(ranges, robot):
-    """Ranges that one of two robots takes part in."""
-    return ((ranges.source >= 0) & (ranges.source % 2 == robot)) | (
-        (ranges.target >= 0) & (ranges.target % 2 == robot))
+    return two_robots(steps=120, seed=3)
 
 
 def with_burst(increments, error=lambda count: np.full(count, 4.0)):
@@ -108,9 +53,7 @@ def with_burst(increments, error=lambda count: np.full(count, 4.0)):
 def after_all(increments, **backend):
     """The session after these increments, with a solve after each; its last solution."""
     session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25), **backend))
-    for one in increments:
-        session.add(one)
-        session.solve()
+    ticks(session, increments)
     return session, session.solve(True)
 
 
@@ -201,61 +144,13 @@ def test_between_audits_ranges_of_a_known_length_count_with_that_taken_off():
         auditor.audit(), treatment=Treatment((held(tracker.whole, length),))))
     for one in increments[12:]:
         long = of_robot(one.ranges, 1)
-        tracker.add(dataclasses.replace(one, ranges=one.ranges.replaced(
-            distance_m=one.ranges.distance_m + length * long)))
+        tracker.add(longer(one, length * long))
         solution = tracker.solve()
         assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
     assert len(tracker.graph.ranges) == len(tracker.whole.ranges)
     rejected = [one for one in solution.rejected if one.type == 'ranges']
     assert len(rejected) < 0.05 * len(tracker.graph.ranges)
     assert_placed(solution, true, 0.3)
-
-
-def test_the_map_follows_when_new_ranges_tell_more_of_earlier_ones():
-    """Those of B to one beacon fit the length for a while: what is left out changes afterwards."""
-    length, true = 3.0, world()
-    tracker, auditor = Tracker(config()), Auditor(config())
-    increments = true.increments(24)
-    for one in increments[:12]:
-        tracker.add(one)
-        auditor.add(one)
-    tracker.adopt(dataclasses.replace(
-        auditor.audit(), treatment=Treatment((held(tracker.whole, length),))))
-    fewer = 0
-    for number, one in enumerate(increments[12:]):
-        before, ranges = tracker._store.now, one.ranges
-        long = of_robot(ranges, 1) & (ranges.target == ~0) & (number < 6)
-        tracker.add(dataclasses.replace(one, ranges=ranges.replaced(
-            distance_m=ranges.distance_m + length * long)))
-        tracker.solve()
-        assert len(tracker._map.rows()['ranges']) == len(tracker.graph.ranges)
-        fewer += not tracker._store.now.continues(before)
-    assert fewer
-
-
-def test_ranges_of_held_sources_are_left_out_unless_their_known_length_explains_them():
-    true = world()
-    whole = graph_of(true.increments(20))
-    early = int(whole.poses.stamp_ns[4])
-    of_a, of_b = (
-        Fault(BURST, name, spans=((early + 1, ONGOING),)).rows(whole) for name in 'AB')
-    long = np.zeros(len(whole.ranges))
-    long[of_b[:len(of_b) // 2]] = 3.0
-    whole = whole.replaced(ranges=whole.ranges.replaced(
-        distance_m=whole.ranges.distance_m + long))
-    treatment = nearer_to_map(Treatment((
-        Fault(BURST, 'A', (3.0,), (), held_ns=early),
-        Fault(BURST, 'B', (3.0,), (), known_ns=1, factor=2.0, held_ns=early))), whole, true.truth)
-    data, over = treatment.apply(whole), of_b[len(of_b) // 2:]
-    # Of one step, all have the same stamp.
-    left_out = data.left_out('ranges')
-    assert len(np.setxor1d(left_out, np.union1d(of_a, over))) <= 5
-    kept = data.original('ranges', np.arange(len(data.graph.ranges)))
-    taken_m = whole.ranges.distance_m[kept] - data.graph.ranges.distance_m
-    shortened = np.setdiff1d(of_b, left_out)
-    np.testing.assert_allclose(taken_m, np.where(np.isin(kept, shortened), 3.0, 0.0), atol=1e-12)
-    factor = whole.ranges.precision[kept] / data.graph.ranges.precision
-    np.testing.assert_allclose(factor, np.where(np.isin(kept, shortened), 2.0, 1.0))
 
 
 def held(whole, length_m=None):
@@ -279,15 +174,12 @@ def bent(seed, numbers):
 
     The findings after each of these increments, and the session.
     """
-    true = World(
-        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]],
-        steps=160, seed=seed, range_sigma=0.3)
+    true = two_robots(steps=160, seed=seed, range_sigma=0.3)
     session, found = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25))), {}
     for number, one in enumerate(true.increments(8, every=4)[:numbers[-1] + 1]):
         step = np.maximum(one.ranges.source, one.ranges.target) // 2
         wrong = of_robot(one.ranges, 1) & (step >= 60) & (step < 110)
-        session.add(dataclasses.replace(one, ranges=one.ranges.replaced(
-            distance_m=one.ranges.distance_m + 3.0 * wrong)))
+        session.add(longer(one, 3.0 * wrong))
         if number in numbers:
             found[number] = session.solve().findings
     return found, session
@@ -343,10 +235,8 @@ def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
 
 def contest_of(beacons, rows=(), length_m=0.0, factor=1.0):
     """Of a world whose ranges `rows` are too long by a length and have a larger variance."""
-    auditor = Auditor(config(robots=('A',)))
     world = World(['curved'], [[0, 0]], beacons=beacons, steps=60, seed=2)
-    for one in world.increments(3):
-        auditor.add(one)
+    auditor = filled(Auditor(config(robots=('A',))), world.increments(3))
     whole = auditor._store.whole
     faults = (stretch(BURST, 'A', np.array(rows), whole, size=(-length_m,), factor=factor,
                       known_ns=ONGOING),) if len(rows) else ()

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from backend_world import World, carried, config, graph_of
+from backend_world import carried, config, filled, graph_of, ticks, two_robots
 
 from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.session import Session
@@ -18,10 +18,7 @@ SECOND = 10**9
 
 
 def world(steps=24):
-    """Two robots among four beacons."""
-    return World(
-        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]],
-        steps=steps, seed=3)
+    return two_robots(steps=steps, seed=3)
 
 
 def closure(one, i, j):
@@ -60,15 +57,13 @@ def test_a_stretch_of_time_is_inclusive_and_in_stamps_of_measurements():
 
 def test_newest_increments_count_as_in_the_whole_graph():
     """The tracker adds increments one by one; the sum is what the auditor solves."""
-    parts, store = world().increments(6), GraphStore(2)
+    parts = world().increments(6)
     rulings = ignore('pair', 'B', 'L2').with_ruling(Ruling('doubt', 'radio', ('A',)))
     rulings = rulings.with_ruling(Ruling('doubt', 'odometry', ('B',)))
-    for one in parts[:3]:
-        store.add(one)
+    store = filled(GraphStore(2), parts[:3])
     store.treat(Treatment(rulings=rulings))
     before = store.graph
-    for one in parts[3:]:
-        store.add(one)
+    filled(store, parts[3:])
     news = store.newest(merged(parts[3:]))
     for name, table in store.graph.tables().items():
         head, tail = getattr(before, name), getattr(news, name)
@@ -99,9 +94,7 @@ def test_rulings_cross_pipe_and_disk():
     assert carried(rulings) == rulings
     assert Rulings.from_values(json.loads(json.dumps(rulings.values()))) == rulings
     assert Rulings.from_values(None) == Rulings()
-    session = Session(config())
-    for one in world(8).increments(2):
-        session.add(one)
+    session = filled(Session(config()), world(8).increments(2))
     session.rule(rulings)
     verdict = session.auditor.audit()
     assert carried(verdict).treatment.rulings == rulings
@@ -131,9 +124,7 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     parts = shifted(honest, 1, 2.0)
     # The auditor leaves out what it finds faulty by itself: here the operator is to do that.
     options = config(integrity=IntegrityConfig(doubt_ranges=False))
-    session = Session(options)
-    for one in parts[:4]:
-        session.add(one)
+    session = filled(Session(options), parts[:4])
     bent = session.solve(full=True)
     truth = true.true_in_map()
     rulings = Rulings()
@@ -142,9 +133,7 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     session.rule(rulings)
     clean = session.solve()
     assert clean.ruled == rulings.revision
-    for one in parts[4:]:
-        session.add(one)
-        clean = session.solve(full=False)
+    *_, clean = ticks(session, parts[4:], False)
     alone = Session(options)
     for one in honest:
         keep = ~((one.ranges.source % 2 == 1) & (one.ranges.target < 0))
@@ -163,9 +152,7 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
 
 def test_a_robot_that_is_ignored_is_not_located_any_more():
     session = Session(config())
-    for one in world(30).increments(3):
-        session.add(one)
-        before = session.solve()
+    *_, before = ticks(session, world(30).increments(3))
     assert {one.robot: one.location for one in before.robots}['B'] is Location.LOCATED
     session.rule(ignore('robot', 'B'))
     after = {one.robot: one.location for one in session.solve().robots}
@@ -174,9 +161,7 @@ def test_a_robot_that_is_ignored_is_not_located_any_more():
 
 def test_where_nothing_is_left_to_place_nothing_stays_located():
     session = Session(config())
-    for one in world().increments(2):
-        session.add(one)
-        session.solve()
+    ticks(session, world().increments(2))
     verdict = session.auditor.audit()
     session.tracker.adopt(dataclasses.replace(
         session.auditor._cannot_tell('planted'), treatment=Treatment(rulings=ignore('robot', 'A'))))

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparser_ros.backend.observability.datum import Outside, motions
+from sparser_ros.backend.observability.datum import Outside
 from sparser_ros.backend.session.belief import without_the_doubtful
-from sparser_ros.backend.session.scene import Scene, datum_of, landmarks_beside_each_other, view_of
+from sparser_ros.backend.session.scene import Scene, landmarks_beside_each_other, view_of
 from sparser_ros.backend.session.solution import Location, RobotLocation
 from sparser_ros.config.backend_config import BackendConfig
 
@@ -28,50 +28,11 @@ def scene(dimension, located=NAMES[2:], owners='AAAABBBB', joint=None, anchored=
         anchored, tuple(owners))
 
 
-def common(position):
-    """Covariance of all bodies where they all move together: a shift and a rotation."""
-    dimension = position.shape[1]
-    turns = 1 if dimension == 2 else 3
-    moved = motions(position).reshape(len(position), dimension, -1)
-    turn = np.broadcast_to(
-        np.hstack([np.zeros((turns, dimension)), np.eye(turns)]),
-        (len(position), turns, dimension + turns))
-    root = np.concatenate([moved, turn], axis=1).reshape(-1, dimension + turns)
-    return root @ root.T
-
-
 def withdrawn(place, *names):
     """The scene in which these robots are not located."""
     return dataclasses.replace(place, robots=tuple(
         dataclasses.replace(state, location=Location.UNLOCATED) if state.robot in names else state
         for state in place.robots))
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
-@pytest.mark.parametrize('located', [NAMES[2:], ()])
-def test_what_moves_everything_moves_nothing(dimension, located):
-    place = scene(dimension, located)
-    place = dataclasses.replace(place, joint=common(place.position))
-    for name in 'AB':
-        np.testing.assert_allclose(view_of(name, place, None).pose, 0, atol=1e-9)
-    np.testing.assert_allclose(landmarks_beside_each_other(place, 4), 0, atol=1e-9)
-    # Known positions have an outside: there the same counts in full.
-    outside = view_of('A', dataclasses.replace(place, anchored=True), None)
-    size = place.size
-    np.testing.assert_allclose(outside.pose, place.joint[:size, :size])
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
-def test_the_datum_is_located_beacons_and_the_other_located_robots(dimension):
-    place = scene(dimension)
-    assert datum_of('A', place.robots, place.landmarks) == ('B', *NAMES[2:])
-    assert [NAMES[row] for row in place.datum('A')] == ['B', *NAMES[2:]]
-    assert [NAMES[row] for row in withdrawn(place, 'B').datum('A')] == list(NAMES[2:])
-    # A robot that is not located is still seen from the others.
-    assert [NAMES[row] for row in withdrawn(place, 'B').datum('B')] == ['A', *NAMES[2:]]
-    unknown = dataclasses.replace(place, place=np.where(np.arange(14) == 4, -1, np.arange(14)))
-    assert [NAMES[row] for row in unknown.datum('A')] == ['B', 'L0', 'L1', 'L3']
-    assert not len(scene(dimension, anchored=True).datum('A'))
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
@@ -104,19 +65,6 @@ def test_without_anything_to_refer_to_no_pose_is_known():
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
-def test_noise_beyond_the_claimed_one_counts_once_and_for_its_own_body(dimension):
-    place = scene(dimension)
-    more = dataclasses.replace(place, variance={'B': 4.0, 'L1': 9.0})
-    for name, factor in (('A', 1.0), ('B', 4.0)):
-        np.testing.assert_allclose(
-            view_of(name, more, None).pose, factor * view_of(name, place, None).pose)
-    np.testing.assert_allclose(
-        landmarks_beside_each_other(more, 4) / landmarks_beside_each_other(place, 4),
-        np.broadcast_to(
-            np.array([1.0, 9.0, 1.0, 1.0])[:, None, None], (4, dimension, dimension)))
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize('located', [NAMES[2:], ()])
 def test_sizes_that_the_map_is_solved_with_add_to_the_noise_beside_the_datum(dimension, located):
     place = scene(dimension, located)
@@ -131,16 +79,6 @@ def test_sizes_that_the_map_is_solved_with_add_to_the_noise_beside_the_datum(dim
     np.testing.assert_allclose(view.pose - alone.pose, added, atol=1e-9)
     np.testing.assert_allclose(view.noise, view.pose[:dimension, :dimension])
     assert view.rows.tolist() == [0, *place.datum('A').tolist()]
-
-
-def test_keyframes_that_the_audit_did_not_know_add_nothing():
-    place = scene(2, ())
-    hidden = SimpleNamespace(
-        place=lambda name: NAMES.index(name), bodies=6, keyframes=np.arange(2),
-        solved=np.ones((8, 2, 1)))
-    view = view_of('A', place, hidden)
-    assert np.any(view.rows < 0)
-    np.testing.assert_array_equal(view.pose, view_of('A', place, None).pose)
 
 
 ROBOTS = ('A', 'B', 'C')

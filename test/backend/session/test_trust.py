@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from backend_world import World, lived, pair_world
+from backend_world import filled, lived, pair_world, two_robots
 
 from sparser_ros.backend.integrity.doubts import Rows
 from sparser_ros.backend.integrity.faults import BURST, stretch
@@ -47,15 +47,13 @@ def test_the_usual_share_denies_nothing_however_often_one_looks(usual):
 
 @pytest.fixture(scope='module')
 def world():
-    return World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1]], steps=60)
+    return two_robots(2, steps=60)
 
 
 @pytest.mark.parametrize('left_out', [False, True])
 def test_ranges_that_are_left_out_speak_as_well(world, left_out):
     """Of a robot that only its odometry carries nothing confirms the place."""
-    store = GraphStore(2)
-    for one in world.increments(6):
-        store.add(one)
+    store = filled(GraphStore(2), world.increments(6))
     ranges, moved = store.whole.ranges, world.truth.translation.copy()
     late = np.arange(len(moved)) >= world.row(1, 50)
     moved[late & (store.whole.poses.robot == 1)] += 3.0

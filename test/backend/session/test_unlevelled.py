@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from backend_world import config
+from backend_world import config, ticks
 from flying_world import flying_graph
 
 from benchmark.stream import increments_of
-from sparser_ros.backend.process.wire import decode, increment_message
-from sparser_ros.backend.session.graph_store import GraphStore, merged, thinned
 from sparser_ros.backend.session.session import Session
 from sparser_ros.linalg.rotations import align, rotvec_to_matrix
 
@@ -27,31 +25,6 @@ def stream(since, tilt=0.5):
     increments = increments_of(graph, TICKS)
     return [one.replaced(unlevelled=('B',)) if number >= since else one
             for number, one in enumerate(increments)], truth
-
-
-def test_the_store_leaves_their_verticals_out():
-    increments, _ = stream(since=4)
-    store = GraphStore(3)
-    for one in increments[:4]:
-        store.add(one)
-    assert set(store.graph.poses.robot[store.graph.verticals.i]) == {0, 1}
-    for one in increments[4:]:
-        store.add(decode(increment_message(one)).body)
-    graph = store.graph
-    assert store.unlevelled == ('B',)
-    assert set(graph.poses.robot[graph.verticals.i]) == {0}
-    assert len(store.whole.verticals) > len(graph.verticals)
-    news = store.newest(increments[-1])
-    assert set(graph.poses.robot[news.verticals.i]) <= {0}
-    together = GraphStore(3)
-    together.add(merged(increments), first=0)
-    assert len(together.graph.verticals) == len(graph.verticals)
-    drop = np.zeros(len(graph.poses), dtype=bool)
-    drop[10] = True
-    smaller = GraphStore(3)
-    smaller.add(thinned(increments, drop, 1000).increment, first=0)
-    assert smaller.unlevelled == ('B',)
-    assert set(smaller.graph.poses.robot[smaller.graph.verticals.i]) == {0}
 
 
 def test_the_map_is_made_anew_without_them():
@@ -108,9 +81,7 @@ def test_two_known_beacons_hold_a_map_that_knows_the_vertical(count):
     graph = graph.replaced(landmarks=type(marks)(
         marks.names, truth.landmarks, np.arange(len(marks)) < count))
     session = Session(config(3))
-    for one in increments_of(graph, TICKS):
-        session.add(one)
-        solution = session.solve()
+    *_, solution = ticks(session, increments_of(graph, TICKS))
     assert solution.anchored == (count == 2)
     if count == 2:
         assert all(robot.location.value == 'located' for robot in solution.robots)
