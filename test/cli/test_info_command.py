@@ -79,7 +79,7 @@ def test_centimetres_and_gaps_are_named(tmp_path, capsys):
     assert one.longest_gap_s == pytest.approx(2.1) and one.rate_hz == pytest.approx(79 / 9.9)
 
 
-def circling(path, *, scale, radius=4.0):
+def circling(path, *, scale, radius):
     """One robot on a loop, a tag on it and three anchors; ranges times `scale`."""
     with SensorBagWriter(path) as writer:
         for k in range(240):
@@ -91,16 +91,16 @@ def circling(path, *, scale, radius=4.0):
             writer.uwb_range('t1', name, stamp, float(scale * distance), 0.01)
 
 
-@pytest.mark.parametrize('scale', [1.0, 100.0])
-def test_units_are_drafted_from_the_motion(tmp_path, scale):
-    """Who carries what is decided in metres."""
-    circling(tmp_path / 'bag', scale=scale)
+@pytest.mark.parametrize(('scale', 'radius'), [(1.0, 4.0), (100.0, 4.0), (1.0, 300.0)])
+def test_units_are_drafted_from_the_motion(tmp_path, scale, radius):
+    """Who carries what is decided in metres; acoustic ranges of half a kilometre are none in cm."""
+    circling(tmp_path / 'bag', scale=scale, radius=radius)
     values, notes = draft(survey(tmp_path / 'bag'))
     assert values['ranges']['inputs']['uwb'].get('scale', 1.0) == 1 / scale
     assert values['radios'] == {
         't1': {'robot': 'A'}, **{name: {'beacon': name} for name in ('n1', 'n2', 'n3')}}
     assert any('looks like' in note for note in notes) == (scale > 1)
-    assert 'max_m' not in values['ranges']
+    assert values['ranges'].get('max_m', 0.0) > 1000 or radius < 100
 
 
 def test_frames_are_drafted_from_the_messages():
@@ -116,14 +116,6 @@ def test_frames_are_drafted_from_the_messages():
         'odom': 'r{robot}/odom', 'base': 'r{robot}/base'}
     assert frames_of(A=('A/odom', 'A/base_link')) is None  # the defaults
     assert frames_of(A=('odom', 'base_link'), B=('odom', 'base_link')) is None  # which is whose?
-
-
-def test_long_ranges_are_no_centimetres_where_robots_drive_far(tmp_path, capsys):
-    """Acoustic ranges of half a kilometre: none is refused by the drafted configuration."""
-    circling(tmp_path / 'bag', scale=1.0, radius=300.0)
-    assert main(['info', str(tmp_path / 'bag'), '--config', str(tmp_path / 'c.yaml')]) == 0
-    assert 'centimetres' not in capsys.readouterr().out
-    assert SparserConfig.from_yaml(tmp_path / 'c.yaml').ranges.max_m > 1000
 
 
 def test_a_graph(bag, tmp_path, capsys):

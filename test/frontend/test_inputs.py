@@ -140,6 +140,7 @@ def test_an_angle_in_all_four_components_is_no_rotation_even_where_its_norm_is_1
     (np.diag([1.0, 1, 1, 1, 1, -1]), 'covariance_not_positive'),
     (np.diag([1.0, 0, 1, 1, 1, 1]), 'covariance_not_positive'),
     (np.array(np.eye(6) + 2 * np.eye(6)[::-1]), 'covariance_not_positive'),
+    (np.eye(6), 'covariance_not_growing'),
 ])
 @pytest.mark.parametrize('dimension', [2, 3])
 def test_unusable_odometry_covariance_falls_back_to_the_configured_noise(
@@ -148,10 +149,12 @@ def test_unusable_odometry_covariance_falls_back_to_the_configured_noise(
     if dimension == 2 and covariance[0, 5]:
         covariance[0, 1] = covariance[1, 0] = 2.0
     frontend = Frontend(config(
-        dimension=dimension, odometry_noise='pose_increment', keyframes={'every_message': True}))
+        dimension=dimension, keyframes={'every_message': True}, odometry_noise=(
+            'pose_accumulated' if warning == 'covariance_not_growing' else 'pose_increment')))
     robot = Robot('A', dimension, 1)
     for t in (0.0, 0.5):
         frontend.add(robot.odometry(t, covariance))
+        covariance = covariance / 2
     graph = graph_of(frontend).validate()
     assert frontend.counters.odometry.warnings == {warning: 1}
     assert frontend.counters.odometry.accepted == 2

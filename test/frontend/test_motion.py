@@ -36,26 +36,6 @@ def random_covariance(rng, dimension):
 
 
 @pytest.mark.parametrize('dimension', DIMENSIONS)
-def test_motions_agree_with_matrices(dimension):
-    rng, space = np.random.default_rng(0), geometry(dimension)
-    for _ in range(50):
-        a, b = random_pose(rng, dimension), random_pose(rng, dimension)
-        point = tuple(rng.normal(size=dimension))
-        first, second = matrix(space, a), matrix(space, b)
-        assert matrix(space, space.compose(a, b)) == pytest.approx(first @ second)
-        assert matrix(space, space.between(a, b)) == pytest.approx(np.linalg.inv(first) @ second)
-        assert space.act(a, point) == pytest.approx((first @ [*point, 1.0])[:-1])
-        step = space.between(a, b)
-        assert space.distance(step) == pytest.approx(np.linalg.norm(matrix(space, step)[:-1, -1]))
-        for u in (-0.5, 0.0, 0.3, 1.0, 1.5):
-            middle = matrix(space, space.interpolate(a, b, u))
-            assert middle[:-1, -1] == pytest.approx((1 - u) * first[:-1, -1]
-                                                    + u * second[:-1, -1])
-            assert middle[:-1, :-1] @ middle[:-1, :-1].T == pytest.approx(np.eye(dimension))
-        assert matrix(space, space.interpolate(a, b, 1.0)) == pytest.approx(second)
-
-
-@pytest.mark.parametrize('dimension', DIMENSIONS)
 def test_composed_covariance_is_the_first_order_propagation(dimension):
     """Against numerical derivatives of the composed motion."""
     rng, space = np.random.default_rng(2), geometry(dimension)
@@ -135,16 +115,6 @@ def test_how_covariances_of_messages_are_read(dimension, mode, grows, move, turn
     edges = graph_of(frontend).relative_poses
     assert edges.tau == pytest.approx([1 / move] * 2)
     assert edges.kappa == pytest.approx([(1.0 if dimension == 2 else 0.5) / turn] * 2)
-
-
-def test_accumulated_covariance_that_shrinks_falls_back():
-    robot = Robot('A', 2, 1)
-    frontend = Frontend(config(
-        odometry_noise='pose_accumulated', keyframes={'every_message': True}))
-    for k in range(3):
-        frontend.add(robot.odometry(k * 0.1, np.eye(6) / (k + 1)))
-    graph_of(frontend).validate()
-    assert frontend.counters.odometry.warnings == {'covariance_not_growing': 2}
 
 
 def test_configured_noise_does_not_depend_on_the_message_rate():

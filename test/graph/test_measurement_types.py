@@ -21,7 +21,6 @@ from sparser_ros.graph import (
     register,
     squared_residuals,
 )
-from sparser_ros.graph.parts import extract
 from sparser_ros.io import report
 from sparser_ros.solver import solve
 from sparser_ros.solver.incremental import IncrementalSolver, terms_of
@@ -126,19 +125,6 @@ def test_incremental_terms_have_the_same_cost(types, d):
     numbers = np.concatenate([poses, marks])
     solver.add_terms(terms_of(graph, d, lambda end: numbers[graph.points(end)], robust))
     assert solver.quadratic_cost == pytest.approx(cost(graph, estimate), rel=1e-9)
-
-
-def test_subgraph_keeps_what_lies_within(types):
-    graph, _ = measured(2)
-    poses = np.ones(graph.n_poses, dtype=bool)
-    poses[5] = False
-    landmarks = np.ones(graph.n_landmarks, dtype=bool)
-    landmarks[2] = False
-    part = extract(graph, poses, landmarks)
-    assert part.rows['dockings'].tolist() == [1, 2] and part.rows['baselines'].tolist() == [0]
-    inner = squared_residuals(part.graph, part.of(estimate_of(graph)))
-    outer = squared_residuals(graph, estimate_of(graph))
-    np.testing.assert_allclose(inner['dockings'], outer['dockings'][[1, 2]])
 
 
 def test_increments_carry_it_across_the_wire(types):

@@ -208,6 +208,17 @@ def test_what_other_systems_measure(tmp_path):
     assert cost(graph, estimate_of(graph)) == pytest.approx(0, abs=1e-24)
 
 
+def test_odometry_written_backwards(tmp_path):
+    """The step from the newer pose to the older one, unless one forward is there as well."""
+    back, forward = 'EDGE_SE2 1 0 0 1 -1.5707963267948966', 'EDGE_SE2 0 1 1 0 1.5707963267948966'
+    for lines, odometry in (([back], [True]), ([forward, back], [True, False])):
+        table = g2o.read(write(
+            tmp_path, ''.join(f'{line} 1 0 0 1 0 1\n' for line in lines))).relative_poses
+        assert (table.i[0], table.j[0], table.odometry.tolist()) == (0, 1, odometry)
+        np.testing.assert_allclose(table.translation[0], [1, 0], atol=1e-15)
+        np.testing.assert_allclose(table.rotation[0], [[0, -1], [1, 0]], atol=1e-15)
+
+
 TEXTS = {
     'byte order mark': lambda text: b'\xef\xbb\xbf' + text.encode(),
     'UTF-16': lambda text: text.encode('utf-16'),

@@ -19,17 +19,13 @@ def strings(path):
 
 
 @pytest.mark.parametrize('path', LAUNCH_FILES, ids=lambda path: path.name)
-def test_files_named_by_a_launch_file_exist(path):
+def test_files_and_executables_named_by_a_launch_file_exist(path):
     named = {text for text in strings(path) if text.endswith(('.yaml', '.rviz', '.launch.py'))
              and ' ' not in text}
     assert named
     for name in named:
         folder = 'launch' if name.endswith('.py') else 'config'
         assert (ROOT / folder / name).is_file(), name
-
-
-@pytest.mark.parametrize('path', LAUNCH_FILES, ids=lambda path: path.name)
-def test_executables_named_by_a_launch_file_are_installed(path):
     programs = {text for text in strings(path) if text in ('sparser', 'sparser_node')}
     installed = (ROOT / 'CMakeLists.txt').read_text()
     assert programs
