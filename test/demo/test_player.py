@@ -13,10 +13,8 @@ import pytest
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 
-import rclpy
+from friend import PATIENCE_S, friend
 from nav_msgs.msg import Odometry, Path
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from rosbags.typesys import Stores
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Range
@@ -32,7 +30,6 @@ from sparser_ros.io.messages import typestore
 from sparser_ros.node.messages import message_type, stamp_ns
 
 pytestmark = pytest.mark.timeout(600)
-PATIENCE_S = 120.0
 SECOND = 10**9
 COUNT = 400
 
@@ -63,33 +60,6 @@ def bag(tmp_path, robot):
 
 
 @contextlib.contextmanager
-def beside(name, domain=None):
-    """(node, until) in a domain of its own: `until` runs the node until a condition holds.
-
-    A participant that was killed is still heard for twenty seconds, and one whose handles wait for
-    the garbage collector for longer.
-    """
-    context = Context()
-    rclpy.init(context=context, domain_id=domain or free_domain())
-    node = rclpy.create_node(name, context=context)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-
-    def until(condition):
-        end = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < end, 'in vain'
-            executor.spin_once(timeout_sec=0.05)
-
-    try:
-        yield node, until
-    finally:
-        executor.shutdown(timeout_sec=2.0)
-        node.destroy_node()
-        rclpy.try_shutdown(context=context)
-
-
-@contextlib.contextmanager
 def player_of(bag, node, **options):
     player = Player(bag, context=node.context, **options)
     try:
@@ -101,7 +71,7 @@ def player_of(bag, node, **options):
 def test_everything_arrives_in_order_and_in_time(bag, odometry):
     heard, clock, reports = {'odom': [], 'range': []}, [], []
     end = 50 * SECOND + (COUNT - 1) * SECOND // 100
-    with beside('listener') as (node, until), player_of(
+    with friend('listener') as (node, until), player_of(
             bag, node, rate=4.0, clock_hz=50.0) as player:
         node.create_subscription(Odometry, odometry, heard['odom'].append, 1000)
         node.create_subscription(UwbRange, '/uwb/ranges', heard['range'].append, 1000)
@@ -133,7 +103,7 @@ def test_who_else_listens_does_not_start_the_bag(bag, robot, odometry, tmp_path)
     run = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '-p', f'robots:=[{robot}]',
            '-p', 'use_sim_time:=true', '-p', 'node.status_period_s:=0.2']
     environment = isolated_environment(domain)
-    with beside('recorder', domain) as (recorder, until):
+    with friend('recorder', domain) as (recorder, until):
         for topic, kind in ((odometry, Odometry), ('/uwb/ranges', UwbRange)):
             recorder.create_subscription(kind, topic, heard.append, 1000)
         recorder.create_subscription(SolverStatus, '/sparser/status', states.append, 10)
@@ -155,10 +125,10 @@ def test_ctrl_c_is_no_error(bag, odometry, tmp_path, wait):
     """Stopped while it plays, or while it waits for somebody who listens."""
     domain, clocks = free_domain(), []
     play = [sys.executable, '-m', 'sparser_ros', 'play', str(bag), '--rate', '0.01', '--wait', wait]
-    with beside('friend', domain) as (friend, until):
-        friend.create_subscription(Clock, '/clock', clocks.append, 10)
+    with friend('friend', domain) as (node, until):
+        node.create_subscription(Clock, '/clock', clocks.append, 10)
         with Child(play, tmp_path / 'log', isolated_environment(domain)) as player:
-            until(lambda: clocks if wait == '0' else friend.count_publishers(odometry))
+            until(lambda: clocks if wait == '0' else node.count_publishers(odometry))
             player._signal(signal.SIGINT)
             assert ended(player) == 0, player.tail()
             assert 'Traceback' not in player.tail(100)
@@ -166,7 +136,7 @@ def test_ctrl_c_is_no_error(bag, odometry, tmp_path, wait):
 
 def test_a_node_that_hears_nothing_of_the_bag_is_told_what_there_is(bag, odometry):
     """A launch without parameters: the player ends with the topics that the bag has."""
-    with beside('deaf') as (node, until), player_of(bag, node) as player:
+    with friend('deaf') as (node, until), player_of(bag, node) as player:
         node.create_publisher(SolverStatus, '~/status', 1)
         answers = []
         thread = threading.Thread(target=lambda: answers.append(
@@ -187,7 +157,7 @@ def test_topics_of_unknown_types_are_left_out(bag, odometry, monkeypatch):
         return known(name)
 
     monkeypatch.setattr(player_module, 'message_type', without_ranges)
-    with beside('friend') as (node, _), player_of(bag, node, rate=1000.0) as player:
+    with friend() as (node, _), player_of(bag, node, rate=1000.0) as player:
         assert list(player.skipped) == ['/uwb/ranges']
         assert player.unheard() == (odometry,)
         assert player.play().sent == {odometry: COUNT}

@@ -16,50 +16,45 @@ from frontend_world import (
     sighting_sample,
     truth,
 )
+from scipy.spatial.transform import Rotation
 
 from sparser_ros.frontend import FrameSample
 from sparser_ros.frontend.frames import StaticFrames
 from sparser_ros.graph import squared_residuals
-from sparser_ros.linalg.rotations import matrix_to_quat, quat_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import matrix_to_quat, quat_to_matrix
 
 MOUNTED = [0.4, -0.3, 0.2, 0.3, -0.5, 1.2]
 
 
+HALF = [0.1, 0.0, 0.2, 0.0, 0.0, 0.7]
+
+
 def transform(values):
     """(4, 4) of x y z and fixed-axis roll pitch yaw."""
-    result, (roll, pitch, yaw) = np.eye(4), values[3:] or (0.0, 0.0, 0.0)
-    result[:3, :3] = rotvec_to_matrix(np.array([0, 0, yaw])) @ rotvec_to_matrix(
-        np.array([0, pitch, 0])) @ rotvec_to_matrix(np.array([roll, 0, 0]))
+    result = np.eye(4)
+    result[:3, :3] = Rotation.from_euler('xyz', values[3:] or [0.0] * 3).as_matrix()
     result[:3, 3] = values[:3]
     return result
 
 
 def by_sensor(sample, mounted):
     """The same motion as the sensor reports it in the same odometry frame."""
-    base = np.eye(4)
-    base[:3, :3], base[:3, 3] = quat_to_matrix(sample.quat_xyzw), sample.position_xyz
-    sensor = base @ transform(mounted)
-    return type(sample)(**{
-        **vars(sample), 'position_xyz': sensor[:3, 3],
-        'quat_xyzw': matrix_to_quat(sensor[:3, :3]), 'child_frame_id': 'A/camera'})
+    turn = quat_to_matrix(sample.quat_xyzw)
+    return replace(
+        sample, position_xyz=sample.position_xyz + turn @ transform(mounted)[:3, 3],
+        quat_xyzw=matrix_to_quat(turn @ transform(mounted)[:3, :3]), child_frame_id='A/camera')
 
 
-def frame(parent, child, values):
-    """A transform of `/tf_static`."""
-    mounted = transform(values)
+def frame(parent, child, mounted):
+    """A transform (4, 4) of `/tf_static`."""
     return FrameSample(parent, child, mounted[:3, 3], matrix_to_quat(mounted[:3, :3]))
-
-
-HALF = [0.1, 0.0, 0.2, 0.0, 0.0, 0.7]
 
 
 def chain():
     """The camera hangs on a mast, and so does the base: no one is the other's parent."""
-    rest = np.linalg.inv(transform(HALF)) @ transform(MOUNTED)
     down = np.linalg.inv(transform(HALF))
-    return [
-        FrameSample('A/mast', '/A/base_link', down[:3, 3], matrix_to_quat(down[:3, :3])),
-        FrameSample('/A/mast', 'A/camera', rest[:3, 3], matrix_to_quat(rest[:3, :3]))]
+    return [frame('A/mast', '/A/base_link', down),
+            frame('/A/mast', 'A/camera', down @ transform(MOUNTED))]
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
@@ -109,8 +104,8 @@ def test_without_them_the_sensor_counts_as_the_base_for_good():
 
 def test_a_frame_that_moves_far_is_believed_at_the_second_message():
     frontend = Frontend(config())
-    near, far = frame('A/base_link', 'tag', HALF), frame('A/base_link', 'tag', HALF)
-    far = replace(far, position_xyz=far.position_xyz + np.array([20.0, 0.0, 0.0]))
+    near = frame('A/base_link', 'tag', transform(HALF))
+    far = replace(near, position_xyz=near.position_xyz + np.array([20.0, 0.0, 0.0]))
     assert frontend.add(near) and not frontend.add(far) and frontend.add(near)
     assert not frontend.add(far) and frontend.add(far) and not frontend.add(near)
     assert frontend.frames.between('A/base_link', 'tag')[0] == far.position_xyz[0]
@@ -123,7 +118,7 @@ def test_frames_are_joined_and_cut_by_every_transform():
     asked = frontend.frames
     for _ in range(80):
         parent, child = map(str, rng.choice(9, 2, replace=False))
-        sample = frame(parent, child, rng.normal(size=6).tolist())
+        sample = frame(parent, child, transform(rng.normal(size=6).tolist()))
         if asked.add(sample, frontend.counters.frames):
             known[child] = sample
         fresh = StaticFrames()
@@ -143,7 +138,8 @@ def test_antennas_cameras_and_receivers_sit_where_their_frames_do(dimension):
         'sightings.new_landmark_sightings': 1, 'fixes.topic': '/{robot}/fix'}))
     levers = {'A': np.array([0.4, -0.1, 0.0]), 'B': np.array([-0.2, 0.3, 0.0])}
     for name, lever in levers.items():
-        frontend.add(frame(f'{name}/base_link', f'{name}/antenna', [*lever, 0.0, 0.0, 0.5]))
+        mounted = transform([*lever, 0.0, 0.0, 0.5])
+        frontend.add(frame(f'{name}/base_link', f'{name}/antenna', mounted))
     drive(frontend, robots, 8.0)
     a, b = robots
     tag = np.array([3.0, 4.0, 0.0])
@@ -154,7 +150,6 @@ def test_antennas_cameras_and_receivers_sit_where_their_frames_do(dimension):
             frontend.add(range_sample(one, other, t + late, distance, frame_id=f'{one}/antenna'))
         frontend.add(fix_sample(
             a, t, levers['A'], antenna='A/antenna', quat_xyzw=None, orientation_covariance=None))
-        mounted = transform([*levers['B'], 0.0, 0.0, 0.5])
         turn, move = b.pose(t)
         place = mounted[:3, :3].T @ (turn.T @ (tag - move) - mounted[:3, 3])
         frontend.add(sighting_sample(b, t, 'tag', tag, position_xyz=place, frame_id='B/antenna'))
@@ -171,6 +166,6 @@ def test_sightings_wait_for_the_place_of_their_camera():
     frontend.add(sighting_sample(a, 1.0, 'tag', np.array([3.0, 1.0, 0.0]), frame_id='A/eye'))
     graph = graph_of(frontend, flush=False)
     assert frontend.counters.sightings.waiting == 1
-    frontend.add(frame('A/base_link', 'A/eye', HALF))
+    frontend.add(frame('A/base_link', 'A/eye', transform(HALF)))
     assert len(graph_of(frontend, graph=graph).sightings) == 1
     assert frontend.counters.sightings.balanced and not frontend.findings

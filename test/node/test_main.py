@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-import rclpy
-from rclpy.context import Context
+from friend import friend
 from waiting import ended, logged
 
 from sparser_ros.demo.processes import Child, free_domain, isolated_environment, taken
@@ -86,13 +85,8 @@ def test_a_bad_map_ends_the_start_with_one_line(tmp_path, text, reason):
 
 
 def test_a_domain_of_its_own_is_one_that_nobody_is_in():
-    context, domain = Context(), free_domain()
+    domain = free_domain()
     assert not taken(domain)
-    rclpy.init(context=context, domain_id=domain)
-    node = rclpy.create_node('somebody', context=context)
-    try:
+    with friend('somebody', domain):
         assert taken(domain)
-    finally:
-        node.destroy_node()
-        rclpy.shutdown(context=context)
     assert not taken(domain)

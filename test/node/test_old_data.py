@@ -61,7 +61,7 @@ def test_the_tf_of_a_robot_whose_odometry_died_stops_and_it_is_named(world):
     assert late == {'A/odom'}
     assert world.status.data_age_s < 1.5
     # When all is silent nothing is broadcast, and the status says how old it is.
-    assert world.until(lambda: any('no data' in text for text in world.status.findings))
+    world.told('no data')
     assert frames_of(world, 0.5) == set()
     assert world.until(lambda: world.status.data_age_s > 4.0)
     assert world.status.state == world.status.STATE_DEGRADED
@@ -129,7 +129,6 @@ def test_two_publishers_of_the_clock_erase_nothing_and_are_named_until_one_is_le
             return world.node.pipeline.counts.keyframes == 0
 
         assert world.until(gone), 'no reset'
-        assert world.until(lambda: any(
-            'the clock jumped back by' in text for text in world.status.findings))
+        world.told('the clock jumped back by')
         folder = tmp_path / 'sparser'
         assert world.until(lambda: len({one.name[:14] for one in folder.glob('*.journal')}) == 2)

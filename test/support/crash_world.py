@@ -10,10 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import rclpy
+from friend import friend
 from journal_world import Run, kept, simulated
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from sparser_ros.msg import SolverStatus
 
@@ -24,7 +22,6 @@ from sparser_ros.io import atomic
 from sparser_ros.node.messages import message_type
 from sparser_ros.solver.solve import solve
 
-PATIENCE_S = 120.0
 SETTINGS = {
     'node.flush_after_s': 8.0, 'node.solve_period_s': 0.3, 'node.status_period_s': 0.2,
     'node.qos.reliability': 'reliable', 'node.journal.resume': True,
@@ -43,58 +40,32 @@ class CrashWorld:
         self.environment = isolated_environment()
         self.domain = int(self.environment['ROS_DOMAIN_ID'])
         self.file = self.folder / 'params.yaml'
-        values = dict(self.parameters)
-        for name, value in {**SETTINGS,
-                            'node.journal.directory': str(self.folder / 'journal'),
-                            **(settings or {})}.items():
-            *parts, last = name.split('.')
-            inner = values
-            for part in parts:
-                inner = inner.setdefault(part, {})
-            inner[last] = value
-        atomic.write_parameters(self.file, values)
+        atomic.write_parameters(self.file, {
+            **self.parameters, **SETTINGS,
+            'node.journal.directory': str(self.folder / 'journal'), **(settings or {})})
         self.kills = 0
 
     @contextlib.contextmanager
     def node(self):
-        """The process of the node, with its subscriptions."""
+        """The process of the node, with its subscriptions.
+
+        The publisher has never met the nodes before: the dead ones count as subscribers.
+        """
         log = self.folder / f'node{self.kills}.log'
         command = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
                    str(self.file)]
-        with self._friend(), Child(command, log, self.environment) as process:
+        os.environ.update(self.environment)
+        with friend('friend', self.domain) as (node, self.until), Child(
+                command, log, self.environment) as process:
+            self.publishers = {
+                topic: node.create_publisher(message_type(kind), topic, QoSProfile(depth=5000))
+                for topic, kind in {one.topic: one.type for one in self.messages}.items()}
+            self.statuses = []
+            node.create_subscription(SolverStatus, '/sparser/status', self.statuses.append, 10)
             self.until(lambda: process.poll() is not None or all(
                 one.get_subscription_count() for one in self.publishers.values()))
             assert process.poll() is None, process.tail()
             yield process
-
-    @contextlib.contextmanager
-    def _friend(self):
-        """A publisher that never met the nodes before: the dead ones count as subscribers."""
-        os.environ.update(self.environment)
-        context = Context()
-        rclpy.init(context=context, domain_id=self.domain)
-        self.friend = friend = rclpy.create_node('friend', context=context)
-        self.executor = SingleThreadedExecutor(context=context)
-        self.executor.add_node(friend)
-        kinds = {one.topic: one.type for one in self.messages}
-        self.publishers = {
-            topic: friend.create_publisher(message_type(kind), topic, QoSProfile(depth=5000))
-            for topic, kind in kinds.items()}
-        self.statuses = []
-        friend.create_subscription(SolverStatus, '/sparser/status', self.statuses.append, 10)
-        try:
-            yield
-        finally:
-            self.executor.shutdown(timeout_sec=2.0)
-            friend.destroy_node()
-            rclpy.try_shutdown(context=context)
-
-    def until(self, condition, timeout=PATIENCE_S):
-        """Run until a condition holds."""
-        end = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < end, 'in vain'
-            self.executor.spin_once(timeout_sec=0.01)
 
     def missing(self):
         """Messages that the journal does not hold, in order: every topic goes on by itself."""
@@ -112,8 +83,7 @@ class CrashWorld:
         begin, first = time.monotonic(), rest[0].received_ns if rest else 0
         for one in rest:
             due = (one.received_ns - first) * 1e-9 / self.speed
-            while time.monotonic() - begin < due:
-                self.executor.spin_once(timeout_sec=0.002)
+            self.until(lambda due=due: time.monotonic() - begin >= due)
             if time.monotonic() - begin > seconds:
                 return False
             self.publishers[one.topic].publish(one.data)

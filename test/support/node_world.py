@@ -192,6 +192,11 @@ class World:
         self.solved()
         self.located()
 
+    def told(self, words):
+        """Wait until a finding of the status has these words."""
+        assert self.until(lambda: self.heard['/sparser/status'] and any(
+            words in text for text in self.status.findings)), self.status
+
     def send(self, topic, message):
         """Publish one message."""
         self.publishers[topic].publish(message)
