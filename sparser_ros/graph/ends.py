@@ -49,10 +49,6 @@ class RangeEnds:
         """(k,): ranges with this radio at one end."""
         return np.asarray((self.first == radio) | (self.second == radio))
 
-    def is_robot(self, radio: int) -> bool:
-        """True for the radio of a robot, False for a landmark."""
-        return radio < self.robots
-
     @property
     def pairs(self) -> tuple[Index, Index, Index]:
         """Lower radio (q,), higher radio (q,) of every pair, and the pair (k,) of every range."""

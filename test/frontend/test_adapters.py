@@ -23,17 +23,13 @@ def header(seconds, frame=''):
     return M(stamp=time(seconds), frame_id=frame)
 
 
-def pose(x=1.0, y=2.0, z=3.0):
-    return M(position=M(x=x, y=y, z=z), orientation=M(x=0.0, y=0.0, z=0.0, w=1.0))
-
-
-def transform(x=1.0, y=2.0, z=3.0):
-    return M(translation=M(x=x, y=y, z=z), rotation=M(x=0.0, y=0.0, z=0.0, w=1.0))
+PLACE, UPRIGHT = M(x=1.0, y=2.0, z=3.0), M(x=0.0, y=0.0, z=0.0, w=1.0)
+POSE = M(position=PLACE, orientation=UPRIGHT)
+TRANSFORM = M(translation=PLACE, rotation=UPRIGHT)
 
 
 def inputs(kind='ranges', **spec):
-    robots = spec.pop('all_robots', ['A', 'B'])
-    return Inputs(config(robots=robots, **{kind: {'inputs': {'x': spec}}}))
+    return Inputs(config(**{kind: {'inputs': {'x': spec}}}))
 
 
 def decoded(found, topic, message, type_name=''):
@@ -108,8 +104,8 @@ def test_positions_without_covariance_are_fixes(use):
     """PoseStamped and PointStamped: sigma and, where wanted, heading from the configuration."""
     when = header(ns(0.5) * 1e-9, 'map')
     for kind, message in (
-        ('PoseStamped', M(header=when, pose=pose())),
-        ('PointStamped', M(header=when, point=M(x=1.0, y=2.0, z=3.0))),
+        ('PoseStamped', M(header=when, pose=POSE)),
+        ('PointStamped', M(header=when, point=PLACE)),
     ):
         chosen = config(robots=['A'], fixes={
             'topic': '/{robot}/tag', 'type': f'geometry_msgs/msg/{kind}', 'use': use,
@@ -173,7 +169,7 @@ def test_kimera_pose_graphs():
                    robots={'0': 'A', '1': 'B'})
     covariance = np.diag([1.0, 2, 3, 4, 5, 6]).ravel()
     edge = M(header=header(9.0), key_from=3, key_to=8, robot_from=0, robot_to=1, type=1,
-             pose=pose(), covariance=covariance)
+             pose=POSE, covariance=covariance)
     odometry = M(**{**vars(edge), 'type': 0})
     assert decoded(found, '/A/pose_graph', M(nodes=[], edges=[odometry, edge])) == [
         Refused('closures', 'unknown_keyframe')]
@@ -190,7 +186,7 @@ def test_swarm_slam_closures():
     found = inputs('closures', topic='/cslam/inter_robot_loop_closure', adapter='swarm_slam',
                    keyframe_topic='/{robot}/cslam/keyframe_odom')
     closure = M(robot0_keyframe_id=4, robot0_id=0, robot1_keyframe_id=6, robot1_id=1,
-                success=True, transform=transform())
+                success=True, transform=TRANSFORM)
     topic = '/cslam/inter_robot_loop_closure'
     assert decoded(found, topic, closure) == [Refused('closures', 'unknown_keyframe')]
     for robot, key, seconds in (('A', 4, 1.0), ('B', 6, 2.0)):
@@ -207,9 +203,9 @@ def test_swarm_slam_closures():
 def test_rtabmap_graphs():
     found = inputs('closures', topic='/{robot}/mapData', adapter='rtabmap')
     information = np.diag([4.0, 4, 4, 100, 100, 100]).ravel()
-    links = [M(from_id=2, to_id=1, type=kind, transform=transform(), information=information)
+    links = [M(from_id=2, to_id=1, type=kind, transform=TRANSFORM, information=information)
              for kind in (0, 1)]
-    landmark = M(from_id=1, to_id=-5, type=8, transform=transform(), information=information)
+    landmark = M(from_id=1, to_id=-5, type=8, transform=TRANSFORM, information=information)
     message = M(graph=M(links=[*links, landmark]),
                 nodes=[M(id=1, stamp=1.5), M(id=2, stamp=2.5)])
     (sample,) = decoded(found, '/B/mapData', message)
@@ -227,9 +223,10 @@ def satellite(latitude, longitude, altitude=0.0, status=0, kind=2):
 
 
 def test_satellite_fixes():
-    found = Inputs(config(fixes={
+    options = config(fixes={
         'topic': '/{robot}/gps', 'type': 'sensor_msgs/msg/NavSatFix',
-        'datum': [52.0, 4.4, 10.0], 'datum_heading_rad': math.pi / 2}))
+        'datum': [52.0, 4.4, 10.0], 'datum_heading_rad': math.pi / 2})
+    found = Inputs(options)
     (fix,) = decoded(found, '/A/gps', satellite(52.0001, 4.4, 12.0))
     # x points north, y west: 1e-4 degrees of latitude are 11.13 m there.
     assert fix.position_xyz == pytest.approx([11.127, 0.0, 2.0], abs=2e-3)
@@ -241,12 +238,8 @@ def test_satellite_fixes():
         Refused('fixes', 'no_satellite_fix')]
     assert decoded(found, '/A/gps', satellite(math.nan, 4.4)) == [
         Refused('fixes', 'not_finite')]
-
-
-def test_satellite_fixes_far_from_the_datum_are_refused_and_told_with_their_topic():
-    options = config(fixes={
-        'topic': '/{robot}/gps', 'type': 'sensor_msgs/msg/NavSatFix', 'datum': [52.0, 4.4, 10.0]})
-    frontend, route = Frontend(options), Inputs(options).match('/A/gps')
+    # Far from the datum they are refused, and told with their topic.
+    frontend, route = Frontend(options), found.match('/A/gps')
     drive(frontend, [Robot('A', 2, 1)], 3.0)
     for latitude, longitude in ((0.0, 0.0), (-52.0, 4.4), (52.0, 14.4), (95.0, 4.4)):
         assert not frontend.feed(route, satellite(latitude, longitude), ns(1.0))
@@ -278,10 +271,10 @@ def test_topics_of_single_landmarks(kind, topic):
     assert found.match('/A/tags/17/other') is None
     assert found.match('/A/tags/17/pose').type == f'geometry_msgs/msg/{kind}'
     message = {
-        'PointStamped': M(header=header(2.0), point=pose().position),
-        'PoseStamped': M(header=header(2.0), pose=pose()),
+        'PointStamped': M(header=header(2.0), point=PLACE),
+        'PoseStamped': M(header=header(2.0), pose=POSE),
         'PoseWithCovarianceStamped': M(header=header(2.0), pose=M(
-            pose=pose(), covariance=np.eye(6).ravel() * 0.04))}[kind]
+            pose=POSE, covariance=np.eye(6).ravel() * 0.04))}[kind]
     (sample,) = decoded(found, '/A/tags/17/pose', message)
     assert (sample.robot, sample.landmark, sample.stamp_ns) == ('A', 'tag17', 2_000_000_000)
     assert list(sample.position_xyz) == [1.0, 2.0, 3.0]
