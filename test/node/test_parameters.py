@@ -13,6 +13,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from sparser_ros.config import ConfigError, walk
+from sparser_ros.config.option import nested
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.node.parameters import Parameters, read_files
 
@@ -106,13 +107,9 @@ def test_a_dump_can_be_loaded_again(tmp_path):
              'ranges.inputs.mine.topic': '/x', 'ranges.inputs.mine.adapter': 'uwb_range'}
     with World(QUIET | given) as world:
         node, wanted = world.node, world.node.parameters.config
-        dump = {}
-        for name in sorted(node.get_parameters_by_prefix('')):
-            value, place = node.get_parameter(name).value, dump
-            *path, last = name.split('.')
-            for part in path:
-                place = place.setdefault(part, {})
-            place[last] = list(value) if hasattr(value, 'tolist') else value
+        values = {name: one.value for name, one in node.get_parameters_by_prefix('').items()}
+    dump = nested({name: list(value) if hasattr(value, 'tolist') else value
+                   for name, value in values.items()})
     assert dump['ranges']['inputs']['mine']['topic'] == '/x'
     file = tmp_path / 'dump.yaml'
     file.write_text(yaml.safe_dump({'/sparser': {'ros__parameters': dump}}))
@@ -154,8 +151,7 @@ def test_files_of_other_nodes_leave_the_defaults(tmp_path, block, hints):
     file.write_text(block)
     files = read(file)
     assert not files.written
-    assert [words in hint for words, hint in zip(hints, files.hints, strict=True)] == [
-        True] * len(hints)
+    assert all(words in hint for words, hint in zip(hints, files.hints, strict=True))
 
 
 def test_names_stay_as_written_in_the_node(tmp_path, monkeypatch):
