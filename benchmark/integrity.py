@@ -10,7 +10,7 @@ True errors against protection levels make a Stanford diagram (stanford.png), of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,6 @@ from sparser_ros.backend.session.solution import Location, Solution
 from sparser_ros.config.solver_config import LiveSolverConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
-from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
 from sparser_ros.io.graph_bag import pose_stamps
 from sparser_ros.io.simulation import START_NS
@@ -81,17 +80,21 @@ class Outcome:
     """(horizontal error, m; protection level, m) of located robots at every tick."""
 
 
-def errors_of(made: Scenario, state_rows: dict[str, tuple[Array, Array]]) -> dict[str, float]:
+Paths = dict[str, tuple[Array, Array]]
+"""Of located robots: (path, truth), positions (k, d) of their keyframes."""
+
+
+def errors_of(made: Scenario, paths: Paths) -> dict[str, float]:
     """Error of each robot's newest pose under the alignment that most robots agree on, m."""
     d = made.run.config.dimension
     frames = [(np.eye(d), np.zeros(d))]
     if not made.anchored:
-        frames = [align(path, truth) for path, truth in state_rows.values() if len(path) > d]
+        frames = [align(path, truth) for path, truth in paths.values() if len(path) > d]
     best: dict[str, Array] = {}
     for rotation, shift in frames:
         errors = {
             robot: np.linalg.norm(path @ rotation.T + shift - truth, axis=1)
-            for robot, (path, truth) in state_rows.items()}
+            for robot, (path, truth) in paths.items()}
         if not best or _middle(errors) < _middle(best):
             best = errors
     return {robot: float(error[-1]) for robot, error in best.items()}
@@ -101,78 +104,47 @@ def _middle(errors: dict[str, Array]) -> float:
     return float(np.median([np.median(error) for error in errors.values()]))
 
 
-def error_of(
-    robot: str, solution: Solution, landmarks: Sequence[str], places: Mapping[str, Array],
-    truth: Mapping[str, Array],
-) -> float | None:
-    """Horizontal error of a robot beside what its level is relative to, metres.
-
-    `places` and `truth` hold newest positions of robots and positions of landmarks (d,);
-    `landmarks` are all of them in the graph. None where too little is located.
-    """
-    located = [name for name, known in zip(landmarks, solution.landmark_located, strict=False)
-               if known]
-    names = datum_of(robot, solution.robots, located)
-    points = np.array([places[name] for name in names])
-    if not names or relative_to(places[robot], points) is None:
-        return None
-    turn, shift = align(points, np.array([truth[name] for name in names]))
-    return float(np.linalg.norm((turn @ places[robot] + shift - truth[robot])[:2]))
-
-
 def level_errors(
-    made: Scenario, solution: Solution, graph: Graph, paths: dict[str, tuple[Array, Array]],
+    solution: Solution, names: Sequence[str], paths: Paths, beacons: Mapping[str, Array],
 ) -> dict[str, float]:
-    """Horizontal error of each robot's newest position in the frame that levels refer to, m.
+    """Horizontal error of each robot's newest position beside what its level is relative to, m.
 
-    Without known positions that is the map as a whole; where that is too little, where the gauge
-    robot truly was at its first pose.
+    That are known positions, or the located beacons and the other robots; where these are too few,
+    all poses of located robots so far. `names` are those of the landmarks of the graph, `beacons`
+    true places.
     """
-    errors = start_errors(made, solution, graph.poses.robot, graph.poses.stamp_ns, paths)
-    if solution.anchored:
-        return errors
-    names = graph.landmarks.names
-    true_place = dict(zip(made.run.beacon_names, made.run.beacons, strict=True))
+    d = solution.estimate.translation.shape[1]
     places = {name: path[-1] for name, (path, _) in paths.items()}
     places.update(zip(names, solution.estimate.landmarks, strict=False))
-    truth = {name: true[-1] for name, (_, true) in paths.items()} | true_place
-    beside = {name: error_of(name, solution, names, places, truth) for name in paths}
-    return {name: errors[name] if one is None else one for name, one in beside.items()}
+    truth = {name: true[-1] for name, (_, true) in paths.items()} | dict(beacons)
+    located = [name for name, known in zip(names, solution.landmark_located, strict=False)
+               if known]
+    every = [np.concatenate(parts) for parts in zip(*paths.values(), strict=True)]
+    errors: dict[str, float] = {}
+    for robot in paths if solution.anchored or (paths and len(every[0]) > d) else ():
+        datum = datum_of(robot, solution.robots, located)
+        points = np.array([places[name] for name in datum])
+        if solution.anchored:
+            turn, shift = np.eye(d), np.zeros(d)
+        elif len(datum) and relative_to(places[robot], points) is not None:
+            turn, shift = align(points, np.array([truth[name] for name in datum]))
+        else:
+            turn, shift = align(*every)
+        errors[robot] = float(np.linalg.norm(
+            (turn @ places[robot] + shift - truth[robot])[:2]))
+    return errors
 
 
-def start_errors(
-    made: Scenario, solution: Solution, robot: Index, stamps: Index,
-    paths: dict[str, tuple[Array, Array]],
-) -> dict[str, float]:
-    """Horizontal error of each robot's newest position relative to the gauge robot's start, m."""
-    turn, shift = np.eye(made.run.config.dimension), np.zeros(made.run.config.dimension)
-    gauge = None if solution.covariances is None else next((
-        name for name in made.run.robots
-        if solution.covariances.gauge.endswith(f'the start of {name}')), None)
-    if gauge is not None:
-        number = made.run.robots.index(gauge)
-        first = int(np.flatnonzero(robot == number)[0])
-        at = (stamps[first:first + 1] - START_NS) / SECOND
-        true_turn, true_place = made.run.motions[number].poses(at)
-        turn = true_turn[0] @ solution.estimate.rotation[first].T
-        shift = true_place[0] - turn @ solution.estimate.translation[first]
-    return {
-        name: float(np.linalg.norm((turn @ path[-1] + shift - truth[-1])[:2]))
-        for name, (path, truth) in paths.items()}
-
-
-def paths_of(made: Scenario, solution: Solution, robot: Index, stamps: Index
-             ) -> dict[str, tuple[Array, Array]]:
-    """(path, truth) of every located robot: positions (k, d) of its keyframes."""
+def paths_of(
+    solution: Solution, robots: Sequence[str], robot: Index, truth: Callable[[str, Index], Array]
+) -> Paths:
+    """`robot` (n,): numbers of the robots of all poses; `truth`: of a robot's rows, positions."""
     count = len(solution.estimate.translation)
-    rows: dict[str, tuple[Array, Array]] = {}
+    rows: Paths = {}
     for item in solution.robots:
-        if item.location is not Location.LOCATED:
-            continue
-        number = made.run.robots.index(item.robot)
-        own = np.flatnonzero(robot[:count] == number)
-        truth = made.run.positions(item.robot, stamps[own])
-        rows[item.robot] = (solution.estimate.translation[own], truth)
+        own = np.flatnonzero(robot[:count] == robots.index(item.robot))
+        if item.location is Location.LOCATED and len(own):
+            rows[item.robot] = solution.estimate.translation[own], truth(item.robot, own)
     return rows
 
 
@@ -188,6 +160,7 @@ def outcome_of(made: Scenario, seed: int) -> Outcome:
     events, named = 0, False
     since: dict[str, float] = dict.fromkeys(made.run.robots, 0.0)
     points: list[tuple[float, float]] = []
+    beacons = dict(zip(made.run.beacon_names, made.run.beacons, strict=True))
     due = START_NS + int(TICK_S * SECOND)
     for sample in made.samples:
         while sample.received_ns >= due:
@@ -200,13 +173,15 @@ def outcome_of(made: Scenario, seed: int) -> Outcome:
             named = named or any(
                 re.search(rf'\b{culprit}\b', text) for culprit in made.culprits for text in texts)
             poses = state.graph.poses
-            paths = paths_of(made, solution, poses.robot, poses.stamp_ns)
+            paths = paths_of(
+                solution, made.run.robots, poses.robot,
+                lambda robot, rows, at=poses.stamp_ns: made.run.positions(robot, at[rows]))
             errors = errors_of(made, paths)
-            beside = level_errors(made, solution, state.graph, paths)
+            beside = level_errors(solution, state.graph.landmarks.names, paths, beacons)
             for robot in made.run.robots:
                 error = errors.get(robot, 0.0)
                 located += TICK_S * (robot in errors)
-                if robot in errors and solution.protection is not None:
+                if robot in beside and solution.protection is not None:
                     points.append((beside[robot], solution.protection.of(robot)[0]))
                 if error <= ALERT_LIMIT_M:
                     since[robot] = 0.0
@@ -335,47 +310,22 @@ def picture(path: Path, panels: Mapping[str, Array], limit_m: float) -> None:
 
 
 def played(path: Path, ticks: int) -> Array:
-    """(k, 2): horizontal errors and protection levels of located robots at every tick, metres.
-
-    The map is aligned with the truth, rigidly, by what the level of a robot is relative to: the
-    located beacons and the other robots; where these are too few, by all poses of located robots
-    so far, as known headings of the first poses are not in these files.
-    """
+    """(k, 2): horizontal errors and protection levels of located robots at every tick, metres."""
     graph = graph_file.read(path)
     config = SparserConfig(
         dimension=graph.dimension, robots=list(graph.robots), solver=LiveSolverConfig())
     order = np.lexsort((graph.poses.robot, pose_stamps(graph)))
     truth, robot = graph.poses.translation[order], graph.poses.robot[order]
-    points, names = [], []
+    beacons = dict(zip(graph.landmarks.names, graph.landmarks.position, strict=True))
+    points: list[tuple[float, float]] = []
+    names: list[str] = []
     for increment, solution in stream.played(graph, config, ticks):
         names += increment.landmarks.names
-        points += _epochs(graph, solution, truth, robot, names)
+        paths = paths_of(solution, graph.robots, robot, lambda _, rows: truth[rows])
+        if solution.protection is not None:
+            points += [(error, solution.protection.of(name)[0]) for name, error in level_errors(
+                solution, names, paths, beacons).items()]
     return np.array(points).reshape(-1, 2)
-
-
-def _epochs(
-    graph: Graph, solution: Solution, truth: Array, robot: Index, names: list[str]
-) -> list[tuple[float, float]]:
-    located = [one.robot for one in solution.robots if one.location is Location.LOCATED]
-    count = len(solution.estimate.translation)
-    number = robot[:count]
-    own = np.isin(number, [graph.robots.index(name) for name in located])
-    if np.sum(own) <= graph.dimension or solution.protection is None:
-        return []
-    path, true = solution.estimate.translation[own], truth[:count][own]
-    turn, shift = align(path, true)
-    error = np.linalg.norm((path @ turn.T + shift - true)[:, :2], axis=1)
-    newest = {name: int(np.flatnonzero(number == graph.robots.index(name))[-1])
-              for name in located}
-    row = np.cumsum(own) - 1
-    places = {name: solution.estimate.translation[k] for name, k in newest.items()}
-    true_places = {name: truth[k] for name, k in newest.items()}
-    places.update(zip(names, solution.estimate.landmarks, strict=False))
-    true_places.update(zip(graph.landmarks.names, graph.landmarks.position, strict=True))
-    beside = {name: None if solution.anchored else error_of(
-        name, solution, names, places, true_places) for name in located}
-    return [(float(error[row[k]]) if beside[name] is None else beside[name],
-             solution.protection.of(name)[0]) for name, k in newest.items()]
 
 
 def row_of(name: str, outcomes: list[Outcome]) -> dict[str, object]:
