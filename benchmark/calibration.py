@@ -26,9 +26,10 @@ from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.graph import Estimate, Graph, Poses, Ranges, RelativePoses, empty_graph
 from sparser_ros.graph.ends import RangeEnds, range_ends
 from sparser_ros.linalg.rotations import align, angle_to_matrix
+from sparser_ros.plot.figure import figure
 
 from . import synthetic
-from .table import Table, parser, run_main
+from .table import Row, Table, parser, run_main
 
 STEP_S = 0.5
 SPEED_M_S = 0.5
@@ -305,7 +306,8 @@ def outcome(family: Family, seed: int) -> Outcome:
         float(one @ error[:len(one)] / np.sqrt(one @ biases @ one)), found.applied,
         *(ate(family, estimate, world.truth) for estimate in (raw, best, found.estimate)),
         aligned(found.estimate, world.truth) / aligned(best, world.truth),
-        shape(family, found.estimate, world.truth) / shape(family, best, world.truth),
+        aligned(found.estimate, world.truth, family.scaled) / aligned(
+            best, world.truth, family.scaled),
         *sources(world, found))
 
 
@@ -345,41 +347,39 @@ def ate(family: Family, estimate: Estimate, truth: Estimate) -> float:
     return float(np.mean(np.linalg.norm(estimate.translation - truth.translation, axis=1)))
 
 
-def aligned(estimate: Estimate, truth: Estimate) -> float:
-    """Mean error of positions after alignment by a rigid motion."""
-    points = estimate.moved(*align(estimate.translation, truth.translation)).translation
-    return float(np.mean(np.linalg.norm(points - truth.translation, axis=1)))
+def aligned(estimate: Estimate, truth: Estimate, scaled: bool = False) -> float:
+    """Mean error of positions after alignment by a rigid motion, or by a similarity (Umeyama)."""
+    true = truth.translation
+    points = estimate.moved(*align(estimate.translation, true)).translation
+    if scaled:
+        middle, centre = np.mean(points, axis=0), np.mean(true, axis=0)
+        size = float(np.sum((points - middle) * (true - centre)) / np.sum((points - middle) ** 2))
+        points = centre + size * (points - middle)
+    return float(np.mean(np.linalg.norm(points - true, axis=1)))
 
 
-def shape(family: Family, estimate: Estimate, truth: Estimate) -> float:
-    """Mean error of positions, aligned; where ranges have a scale by a similarity (Umeyama)."""
-    turn, shift = align(estimate.translation, truth.translation)
-    points = estimate.moved(turn, shift).translation
-    if family.scaled:
-        middle = np.mean(points, axis=0)
-        true = truth.translation - np.mean(truth.translation, axis=0)
-        size = float(np.sum((points - middle) * true) / np.sum((points - middle) ** 2))
-        points = np.mean(truth.translation, axis=0) + size * (points - middle)
-    return float(np.mean(np.linalg.norm(points - truth.translation, axis=1)))
-
-
-def summary(family: Family, outcomes: list[Outcome]) -> dict[str, object]:
+def summary(family: Family, outcomes: list[Outcome]) -> Row:
     degrees = sum(one.degrees for one in outcomes)
     low, high = band(degrees)
     used = sum(one.sources for one in outcomes)
     log_low, log_high = band(used) if used else (None, None)
+
+    def share(true: list[bool]) -> str:
+        return f'{100 * np.mean(true):.0f} %'
+
+    def middle(name: str) -> float:
+        return float(np.median([getattr(one, name) for one in outcomes]))
+
     return {
         'family': family.name, 'runs': len(outcomes),
-        'applied': f'{100 * np.mean([one.applied for one in outcomes]):.0f} %',
+        'applied': share([one.applied for one in outcomes]),
         'nees': sum(one.nees for one in outcomes) / degrees, 'low': low,
         'high': high, 'common': float(np.sqrt(np.mean([o.common**2 for o in outcomes]))),
-        'raw': float(np.median([one.raw_m for one in outcomes])),
-        'true': float(np.median([one.true_m for one in outcomes])),
-        'found': float(np.median([one.found_m for one in outcomes])),
-        'near': f'{100 * np.mean([o.found_m <= RATIO * o.true_m for o in outcomes]):.0f} %',
-        'aligned': f'{100 * np.mean([o.aligned <= RATIO for o in outcomes]):.0f} %',
-        'shape': f'{100 * np.mean([o.shape <= RATIO for o in outcomes]):.0f} %',
-        'sources': used, 'log': float(np.median([one.sources_rms for one in outcomes])),
+        'raw': middle('raw_m'), 'true': middle('true_m'), 'found': middle('found_m'),
+        'near': share([o.found_m <= RATIO * o.true_m for o in outcomes]),
+        'aligned': share([o.aligned <= RATIO for o in outcomes]),
+        'shape': share([o.shape <= RATIO for o in outcomes]),
+        'sources': used, 'log': middle('sources_rms'),
         'log_nees': sum(one.sources_nees for one in outcomes) / used if used else None,
         'log_low': log_low, 'log_high': log_high}
 
@@ -392,26 +392,22 @@ def band(degrees: int) -> tuple[float, float]:
 
 def draw(path: Path, families: list[Family], seeds: range) -> None:
     """Largest bias error and standard deviation of any pair of radios over the time driven."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5 * len(families), 3.6), layout='constrained')
-    axes = np.atleast_1d(figure.subplots(1, len(families), sharey=True))
-    for axis, family in zip(axes, families, strict=True):
-        error, spread = np.array([over_time(family, seed) for seed in seeds]).transpose(1, 0, 2)
-        axis.semilogy(TIMES_S, error.T, color='0.8', linewidth=0.8)
-        axis.semilogy(TIMES_S, np.median(error, axis=0), label='error, median')
-        axis.semilogy(TIMES_S, np.median(spread, axis=0), '--', label='claimed sigma, median')
-        axis.axhline(SURE_M, color='0.5', linewidth=0.8)
-        axis.set(title=family.name, xlabel='driven [s]')
-        sure = [float(TIMES_S[np.argmax(row <= SURE_M)]) if np.any(row <= SURE_M) else np.inf
-                for row in spread]
-        print(f'{family.name}: sigma of pairs below {SURE_M} m after {np.median(sure):g} s '
-              f'(median; {min(sure):g} to {max(sure):g} s); sigma after {TIMES_S[-1]} s: '
-              f'{np.median(spread[:, -1]):.3f} m')
-    axes[0].set_ylabel('bias of a pair, rms of all pairs [m]')
-    axes[0].legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    with figure(path, 5.0 * len(families), 3.6) as drawing:
+        axes = np.atleast_1d(drawing.subplots(1, len(families), sharey=True))
+        for axis, family in zip(axes, families, strict=True):
+            error, spread = np.array(
+                [over_time(family, seed) for seed in seeds]).transpose(1, 0, 2)
+            axis.semilogy(TIMES_S, error.T, color='0.8', linewidth=0.8)
+            axis.semilogy(TIMES_S, np.median(error, axis=0), label='error, median')
+            axis.semilogy(TIMES_S, np.median(spread, axis=0), '--', label='claimed sigma, median')
+            axis.axhline(SURE_M, color='0.5', linewidth=0.8)
+            axis.set(title=family.name, xlabel='driven [s]')
+            sure = [float(TIMES_S[np.argmax(row <= SURE_M)]) if np.any(row <= SURE_M) else np.inf
+                    for row in spread]
+            print(f'{family.name}: sigma of pairs below {SURE_M} m after {np.median(sure):g} s '
+                  f'(median; {min(sure):g} to {max(sure):g} s)')
+        axes[0].set_ylabel('bias of a pair, rms of all pairs [m]')
+        axes[0].legend()
 
 
 def over_time(family: Family, seed: int) -> tuple[list[float], list[float]]:

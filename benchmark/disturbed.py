@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
@@ -21,7 +21,7 @@ import yaml
 from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config import SolverConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend, Inputs
 from sparser_ros.graph import Estimate, Graph, range_residuals
@@ -39,23 +39,15 @@ TICK_S = 20.0
 """Time between two solves, in data time: one wall second at twenty times the rate."""
 
 
-@dataclass(frozen=True)
-class Disturbance:
-    """Shares of all messages, and a step of the clock."""
-
-    lost: float = 0.05
-    late: float = 0.05
-    latest_s: float = 2.0
-    """Late messages are received up to so much later."""
-    doubled: float = 0.01
-    gross: float = 0.02
-    """Of the ranges; 5 to 50 m too long."""
-    clock_step_s: float = 1.0
-    """By which all stamps from the middle on are ahead."""
+LOST, LATE, DOUBLED, GROSS = 0.05, 0.05, 0.01, 0.02
+"""Shares of all messages; gross: of the ranges, 5 to 50 m too long."""
+LATEST_S = 2.0
+"""Late messages are received up to so much later."""
+CLOCK_STEP_S = 1.0
+"""By which all stamps from the middle on are ahead."""
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """A message with the time of its reception."""
 
     received_ns: int
@@ -64,33 +56,26 @@ class Message:
     body: Any
 
 
-def messages_of(bag: Path) -> list[Message]:
-    """All messages of a bag in the order of reception."""
-    return [Message(one.bag_time_ns, one.topic, one.msgtype, one.msg) for one in BagReader(bag)]
-
-
-def disturbed(
-    messages: Sequence[Message], what: Disturbance, seed: int
-) -> tuple[list[Message], int]:
+def disturbed(messages: Sequence[Message], seed: int) -> tuple[list[Message], int]:
     """The messages that arrive, and the stamp (ns) from which the clock is ahead."""
     random = np.random.default_rng(seed)
-    step, middle = int(what.clock_step_s * SECOND), messages[len(messages) // 2].received_ns
+    step, middle = int(CLOCK_STEP_S * SECOND), messages[len(messages) // 2].received_ns
     arriving: list[Message] = []
     for one in messages:
         body, received = one.body, one.received_ns
-        if random.random() < what.lost:
+        if random.random() < LOST:
             continue
-        if hasattr(body, 'range') and random.random() < what.gross:
+        if hasattr(body, 'range') and random.random() < GROSS:
             body = replace(body, range=body.range + random.uniform(5, 50))
-        if received >= middle and step:
+        if received >= middle:
             stamp = body.header.stamp
             ahead = stamp.sec * SECOND + stamp.nanosec + step
             body = replace(body, header=replace(body.header, stamp=replace(
                 stamp, sec=ahead // SECOND, nanosec=ahead % SECOND)))
             received += step
-        if random.random() < what.late:
-            received += int(random.uniform(0, what.latest_s) * SECOND)
-        copies = 1 + (random.random() < what.doubled)
+        if random.random() < LATE:
+            received += int(random.uniform(0, LATEST_S) * SECOND)
+        copies = 1 + (random.random() < DOUBLED)
         arriving += [Message(received, one.topic, one.kind, body)] * copies
     return sorted(arriving, key=lambda one: one.received_ns), middle
 
@@ -113,33 +98,29 @@ def played(messages: Sequence[Message], config: SparserConfig) -> Replay:
     return state
 
 
-def on_file(graph: Graph, state: Replay, middle_ns: int, step_s: float) -> tuple[Estimate, int]:
+def on_file(graph: Graph, state: Replay, middle_ns: int) -> tuple[Estimate, int]:
     """The map of a run on the poses of the file, and how many of these had been lost."""
     assert state.solution is not None
-    solved, found = state.graph, state.solution.estimate
+    solved, found, step = state.graph, state.solution.estimate, int(CLOCK_STEP_S * SECOND)
     names = {name: k for k, name in enumerate(graph.robots)}
     count = len(found.translation)
     stamps = solved.poses.stamp_ns[:count].copy()
-    stamps[stamps >= middle_ns + int(step_s * SECOND)] -= int(step_s * SECOND)
+    stamps[stamps >= middle_ns + step] -= step
     row = {(names[solved.robots[robot]], stamp): k for k, (robot, stamp) in enumerate(
         zip(solved.poses.robot[:count].tolist(), stamps.tolist(), strict=True))}
-    own = pose_stamps(graph)
+    own, robots = pose_stamps(graph), graph.poses.robot
     rotation, translation = (part.copy() for part in odometry_poses(graph))
-    step_turn, step_move = rotation.copy(), translation.copy()
-    order = np.lexsort((own, graph.poses.robot))
+    turn, shift = np.eye(graph.dimension), np.zeros(graph.dimension)
     lost, last = 0, -1
-    for k in order.tolist():
-        at = row.get((int(graph.poses.robot[k]), int(own[k])))
+    for k in np.lexsort((own, robots)).tolist():
+        at = row.get((int(robots[k]), int(own[k])))
         if at is not None:
-            rotation[k], translation[k] = found.rotation[at], found.translation[at]
-        else:
-            lost += 1
-            if last >= 0 and graph.poses.robot[last] == graph.poses.robot[k]:
-                back = step_turn[last].T
-                rotation[k] = rotation[last] @ back @ step_turn[k]
-                translation[k] = translation[last] + rotation[last] @ back @ (
-                    step_move[k] - step_move[last])
-        last = k
+            turn = found.rotation[at] @ rotation[k].T
+            shift = found.translation[at] - turn @ translation[k]
+        elif robots[k] != last:
+            turn, shift = np.eye(graph.dimension), np.zeros(graph.dimension)
+        lost, last = lost + (at is None), robots[k]
+        rotation[k], translation[k] = turn @ rotation[k], turn @ translation[k] + shift
     places = dict(zip(solved.landmarks.names, found.landmarks, strict=False))
     marks = np.array([places.get(name, np.zeros(graph.dimension))
                       for name in graph.landmarks.names]).reshape(-1, graph.dimension)
@@ -171,13 +152,16 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, single_threaded_blas():
         bag = Path(folder, 'bag')
         graph_bag.write(bag, graph)
-        clean, reference = messages_of(bag), float('nan')
+        clean = [Message(one.bag_time_ns, one.topic, one.msgtype, one.msg)
+                 for one in BagReader(bag)]
+        reference = float('nan')
         for seed in range(-1, args.seeds):
-            what = Disturbance() if seed >= 0 else Disturbance(0, 0, 0, 0, 0, 0)
-            arriving, middle = disturbed(clean, what, seed) if seed >= 0 else (clean, 2**62)
+            arriving, middle = disturbed(clean, seed) if seed >= 0 else (clean, 2**62)
             state = played(arriving, config)
-            estimate, lost = on_file(graph, state, middle, what.clock_step_s)
-            cost = _cost_from(graph, estimate)
+            estimate, lost = on_file(graph, state, middle)
+            # Where a solve without a kernel ends from there.
+            result = solve(graph, SolverConfig(init='file'), initial=estimate)
+            cost = float(result.stats.cost_final or np.nan)
             reference = cost if seed < 0 else reference
             solution = state.solution
             assert solution is not None
@@ -189,13 +173,6 @@ def main(argv: list[str] | None = None) -> int:
                 'residual_m': float(np.median(np.abs(range_residuals(graph, estimate)))),
                 'cost': cost, 'ratio': cost / reference})
     return 0
-
-
-def _cost_from(graph: Graph, estimate: Estimate) -> float:
-    """Cost of the file's graph, without a kernel, where a solve from an estimate ends."""
-    options = SolverConfig(init='file', robust=RobustConfig(kernel='none'))
-    result = solve(graph, options, initial=estimate)
-    return float(result.stats.cost_final if result.stats.cost_final is not None else np.nan)
 
 
 if __name__ == '__main__':

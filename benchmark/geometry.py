@@ -17,7 +17,7 @@ from scipy.stats import beta
 
 from sparser_ros.array_types import Array, Mask
 from sparser_ros.backend.integrity.noise import Noise
-from sparser_ros.backend.observability.observability import Observability, observe
+from sparser_ros.backend.observability.observability import observe
 from sparser_ros.backend.session.contest import Contest, run_from_scratch
 from sparser_ros.backend.session.frame import Frame, at_origin, frame_of
 from sparser_ros.backend.session.judgement import seen_in
@@ -32,7 +32,6 @@ from sparser_ros.graph import (
     Poses,
     Ranges,
     RelativePoses,
-    Sightings,
     empty_graph,
 )
 from sparser_ros.io.chain import compose
@@ -48,8 +47,6 @@ STILL_M, STILL_RAD = 1e-4, 1e-5
 """What odometry drifts by in a second without motion."""
 RANGE_SIGMA_M, RANGE_SHARE, RANGES_PER_S = 0.1, 0.01, 4
 OUTLIER_M = 8.0
-SIGHT_REACH_M, SIGHT_SIGMA_M, SIGHT_SHARE = 40.0, 0.1, 0.02
-"""How far beacons are seen, and the noise per axis of where: m, and share of the distance."""
 
 
 @dataclass(frozen=True)
@@ -62,29 +59,22 @@ class Field:
     """(n,): time of each pose."""
     false: Mask
     """(k,): ranges without line of sight."""
-    mistaken: Mask
-    """(s,): sightings of something else."""
 
     def until(self, second: float) -> Field:
         g = self.graph
         n = int(np.searchsorted(self.second, second, side='right'))
-        heard, seen = np.maximum(g.ranges.source, g.ranges.target) < n, g.sightings.i < n
+        heard = np.maximum(g.ranges.source, g.ranges.target) < n
         return Field(
             synthetic.first_poses(g, n),
             Estimate(self.truth.rotation[:n], self.truth.translation[:n],
                      self.truth.landmarks.copy()),
-            self.second[:n], self.false[heard], self.mistaken[seen])
+            self.second[:n], self.false[heard])
 
 
 def field(
     robots: int, known: int, motion: str, seed: int, *, seconds: int = 80, outliers: float = 0.05,
-    sightings: bool = False,
 ) -> Field:
-    """Robots that stand, drive straight or in curves among six beacons, `known` of them known.
-
-    `sightings`: beacons are seen, each robot seeing some of them only, and ranges are between
-    robots.
-    """
+    """Robots that stand, drive straight or in curves among six beacons, `known` of them known."""
     random = np.random.default_rng([seed, robots, known, len(motion)])
     angle = 2 * np.pi * (np.arange(BEACONS) + random.uniform(-0.3, 0.3, BEACONS)) / BEACONS
     beacons = RADIUS_M * random.uniform(0.8, 1.3, BEACONS)[:, None] * np.column_stack(
@@ -97,20 +87,15 @@ def field(
     robot = np.tile(np.arange(robots), seconds)
     edges, frame = _odometry(rotation, position, robots, random)
     ranges, false = _ranges(position, beacons, robots, outliers, random)
-    seen, mistaken = empty_graph(2, ()).sightings, np.zeros(0, dtype=bool)
-    if sightings:
-        between = (ranges.target >= 0) & (np.arange(len(false)) % RANGES_PER_S == 0)
-        ranges, false = ranges.take(between), false[between]
-        seen, mistaken = _sightings(rotation, position, beacons, robots, outliers, random)
     fixed = random.permutation(BEACONS) < known
     graph = empty_graph(2, tuple('ABCDEFG'[:robots])).replaced(
         poses=Poses(
             robot, np.arange(len(robot)) // robots,
             1_000_000_000 * (1 + np.arange(len(robot)) // robots), *frame),
         landmarks=synthetic.marks(np.where(fixed[:, None], beacons, np.nan), fixed),
-        relative_poses=edges, ranges=ranges, sightings=seen)
+        relative_poses=edges, ranges=ranges)
     return Field(graph, Estimate(rotation, position, beacons),
-                 np.repeat(np.arange(seconds), robots).astype(float), false, mistaken)
+                 np.repeat(np.arange(seconds), robots).astype(float), false)
 
 
 def _path(motion: str, seconds: int, random: np.random.Generator) -> tuple[Array, Array]:
@@ -170,29 +155,6 @@ def _ranges(
         1 / (RANGE_SIGMA_M**2 + (RANGE_SHARE * measured) ** 2)), false
 
 
-def _sightings(
-    rotation: Array, position: Array, beacons: Array, robots: int, outliers: float,
-    random: np.random.Generator,
-) -> tuple[Sightings, Mask]:
-    """Each pose looks at one beacon; its robot knows some of them, and sees what is in reach."""
-    known = np.arange(BEACONS) < random.integers(1, BEACONS + 1, robots)[:, None]
-    known = random.permuted(known, axis=1)
-    pose = np.arange(len(position))
-    beacon = random.integers(BEACONS, size=len(pose))
-    distance = np.linalg.norm(beacons[beacon] - position, axis=1)
-    seen = known[pose % robots, beacon] & (distance < SIGHT_REACH_M)
-    pose, beacon, distance = pose[seen], beacon[seen], distance[seen]
-    sigma = np.hypot(SIGHT_SIGMA_M, SIGHT_SHARE * distance)
-    false = random.uniform(size=len(pose)) < outliers
-    course = random.uniform(-np.pi, np.pi, len(pose))
-    away = np.where(false, random.exponential(OUTLIER_M, len(pose)), 0.0)
-    place = np.einsum('kji,kj->ki', rotation[pose], beacons[beacon] - position[pose])
-    place = place + sigma[:, None] * random.normal(size=place.shape)
-    place += away[:, None] * np.column_stack([np.cos(course), np.sin(course)])
-    return Sightings(
-        pose, ~beacon, place, 1 / sigma**2, np.zeros(len(pose), dtype=np.int64)), false
-
-
 ROBOTS, KNOWN, MOTIONS = (1, 2, 3), (0, 1, 2, 4), ('straight', 'curved', 'standing')
 SECONDS = (10, 20, 40, 80)
 ALERT_LIMIT_M = 1.0
@@ -229,8 +191,6 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--robots', type=int, nargs='+', default=ROBOTS, metavar='N')
     made.add_argument('--known', type=int, nargs='+', default=KNOWN, metavar='N')
     made.add_argument('--motions', nargs='+', default=MOTIONS, choices=MOTIONS)
-    made.add_argument('--sightings', action='store_true',
-                      help='beacons are seen, and ranges are between robots only')
     made.add_argument('--verbose', action='store_true', help='print every false verdict')
     args = made.parse_args(argv)
     table = Table('geometry', 'Located and not', {
@@ -258,8 +218,7 @@ def main(argv: list[str] | None = None) -> int:
 def _case(robots: int, known: int, motion: str, args: Any) -> list[Outcome]:
     result = []
     for seed in range(args.first_seed, args.first_seed + args.seeds):
-        run = field(robots, known, motion, seed, outliers=args.outliers,
-                    sightings=args.sightings)
+        run = field(robots, known, motion, seed, outliers=args.outliers)
         for second in SECONDS:
             some = outcomes(run, second, seed)
             result += some
@@ -305,9 +264,15 @@ def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
     if frame.gauge is not None:
         truth = at_origin(
             truth, int(frame.segments.first[frame.gauge]), (np.eye(2), np.zeros(2)), frame.graph)
-    oracle = _observed(frame, truth, {
-        'ranges': np.where(now.false, 0.0, 1.0), 'sightings': np.where(now.mistaken, 0.0, 1.0)})
-    contest = _from_scratch(frame, truth, seed)
+    oracle = observe(
+        frame.graph, truth, frame.segments, frame.gauge, CONFIG.observability,
+        {'ranges': np.where(now.false, 0.0, 1.0)}, rejected_weight=CONFIG.rejected_weight)
+    # A robust solve from scratch in map, as the auditor enters it. What is not connected to map
+    # has no place in it; its values are true ones, and are not judged.
+    config = _sparser(frame.graph)
+    contest = Contest(
+        frame, truth, (np.eye(2), np.zeros(2)), config, Treatment().apply(frame.graph))
+    contest.add('scratch', run_from_scratch(frame.subgraph.graph, config, seed))
     begin = time.process_time()
     seen = seen_in(contest, _sparser(now.graph), Noise())
     cpu = time.process_time() - begin
@@ -338,26 +303,6 @@ def _aligned(frame: Frame, truth: Estimate, found: Estimate) -> Estimate:
     offset = here - np.mean(here, axis=0)
     turn = nearest_rotation(((there - np.mean(there, axis=0)).T @ offset)[None])[0]
     return truth.moved(turn, np.mean(there, axis=0) - turn @ np.mean(here, axis=0))
-
-
-def _observed(
-    frame: Frame, estimate: Estimate, weights: dict[str, np.ndarray]
-) -> Observability:
-    return observe(
-        frame.graph, estimate, frame.segments, frame.gauge, CONFIG.observability, weights,
-        rejected_weight=CONFIG.rejected_weight)
-
-
-def _from_scratch(frame: Frame, truth: Estimate, seed: int) -> Contest:
-    """A robust solve from scratch in map, as the auditor enters it.
-
-    What is not connected to map has no place in it; its values are true ones, and are not judged.
-    """
-    config = _sparser(frame.graph)
-    contest = Contest(
-        frame, truth, (np.eye(2), np.zeros(2)), config, Treatment().apply(frame.graph))
-    contest.add('scratch', run_from_scratch(frame.subgraph.graph, config, seed))
-    return contest
 
 
 def _sparser(graph: Graph) -> SparserConfig:

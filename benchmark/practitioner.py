@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from .table import (
     Row,
     Table,
     add_external,
+    add_gtsam,
     external_seconds,
     geometric_mean,
     median,
@@ -53,11 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     made = parser('practitioner', __doc__ or '', seeds=5, timeout_s=300)
     made.add_argument('--range-seeds', type=int, default=10, metavar='N',
                       help='runs per set with ranges (default 10)')
-    made.add_argument('--gtsam-python', default=sys.executable, metavar='PYTHON',
-                      help='interpreter that has gtsam')
-    made.add_argument('--gtsam-timeout', type=float, default=60, metavar='S',
-                      help='longest time for one method and start of GTSAM (default 60 s)')
-    made.add_argument('--no-gtsam', action='store_true')
+    add_gtsam(made, 60)
     made.add_argument('--relaxed', action='store_true', help='the protocol of the paper')
     add_external(made)
     args = made.parse_args(argv)

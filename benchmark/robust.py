@@ -8,7 +8,6 @@ an interpreter that has it (--gtsam-python).
 from __future__ import annotations
 
 import math
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -28,7 +27,7 @@ from .generators import with_false_closures, with_long_ranges
 from .isolated import run as run_isolated
 from .isolated import run_command
 from .practitioner import SCRIPT, export_graph
-from .table import Table, parser, run_main
+from .table import Table, add_gtsam, parser, run_main
 
 SETS = ('sphere2500', 'parking-garage', 'intel', 'manhattan', 'plaza2', 'tiers')
 SHARES = (0.1, 0.2, 0.3, 0.5)
@@ -46,10 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--shares', nargs='+', type=float, default=SHARES, metavar='X',
                       help='false closures as a share of the true ones')
     made.add_argument('--kernel', default='gm', choices=('gm', 'huber', 'cauchy'))
-    made.add_argument('--gtsam-python', default=sys.executable, metavar='PYTHON',
-                      help='interpreter that has gtsam')
-    made.add_argument('--gtsam-timeout', type=float, default=300, metavar='S')
-    made.add_argument('--no-gtsam', action='store_true')
+    add_gtsam(made, 300)
     args = made.parse_args(argv)
     data = directory(args.data)
     table = Table('robust', 'False measurements', {

@@ -1,6 +1,6 @@
 """Time and memory by stage on graphs of 10^4, 10^5, … poses.
 
-`python -m benchmark.scale [--poses 10000 100000] [--graphs pose range] [--dimension 2]`
+`python -m benchmark.scale [--poses 10000 100000] [--graphs pose range]`
 """
 
 from __future__ import annotations
@@ -36,13 +36,11 @@ def main(argv: list[str] | None = None) -> int:
     made = parser('scale', __doc__ or '', data=False, timeout_s=1800)
     made.add_argument('--poses', nargs='+', type=int, default=[10_000, 30_000, 100_000])
     made.add_argument('--graphs', nargs='+', choices=('pose', 'range'), default=['pose', 'range'])
-    made.add_argument('--dimension', type=int, choices=(2, 3), default=2)
-    made.add_argument('--seed', type=int, default=0)
     made.add_argument(
         '--runs', type=int, default=5, metavar='N',
         help='solves after the first, of which the median counts (default 5; 0: the first counts)')
     args = made.parse_args(argv)
-    table = Table('scale', f'Scale: synthetic {args.dimension}D graphs', {
+    table = Table('scale', 'Scale: synthetic graphs', {
         'graph': 'graph', 'poses': 'poses', 'edges': 'edges', 'ranges': 'ranges',
         **{stage: f'{stage} s' for stage in SHOWN}, 'first solve': 'first solve s',
         'wall_s': 'solve wall s', 'cpu_s': 'solve CPU s', 'first_gib': 'peak GiB after the first',
@@ -52,9 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     for kind in args.graphs:
         for n in args.poses:
             figures = isolated.run({
-                'kind': 'stages', 'graph': kind, 'poses': n, 'dimension': args.dimension,
-                'seed': args.seed, 'runs': args.runs,
-            }, args.timeout)
+                'kind': 'stages', 'graph': kind, 'poses': n, 'runs': args.runs}, args.timeout)
             report(kind, n, figures, table)
             if 'error' not in figures:
                 curves.setdefault(kind, []).append((n, table.rows[-1]['cpu_s']))
@@ -109,20 +105,20 @@ class Stages:
 
 
 def measure(job: dict[str, Any]) -> dict[str, Any]:
-    """The job `stages`: of one graph, `graph` pose or range, `poses`, `dimension`, `seed`."""
+    """The job `stages`: of one graph, `graph` pose or range, `poses`, and `runs`."""
     make = synthetic.pose_graph if job['graph'] == 'pose' else synthetic.range_graph
     # Loads the compiled kernels.
-    solve(make(200, dimension=job['dimension'], seed=0), SolverConfig())
+    solve(make(200), SolverConfig())
     stages = Stages()
     with stages.stage('generate'):
-        graph = make(job['poses'], dimension=job['dimension'], seed=job['seed'])
+        graph = make(job['poses'])
     with stages.stage(FIRST):
-        result = solve(graph, SolverConfig(seed=job['seed']))
+        result = solve(graph, SolverConfig())
     # The first solve waits for memory from the system; graphs with ranges start from other points.
     again = Stages()
     for run in range(job.get('runs', 0)):
         with again.stage(SOLVE):
-            solve(graph, SolverConfig(seed=job['seed'] + run))
+            solve(graph, SolverConfig(seed=run))
     rows = again.rows or stages.rows[-1:]
     stages.rows.append({'stage': SOLVE, **{
         key: median([row[key] for row in rows]) for key in ('wall_s', 'cpu_s', 'peak_gib')}})

@@ -145,6 +145,15 @@ def parser(
     return made
 
 
+def add_gtsam(made: argparse.ArgumentParser, timeout_s: float) -> None:
+    """--gtsam-python, --gtsam-timeout and --no-gtsam."""
+    made.add_argument('--gtsam-python', default=sys.executable, metavar='PYTHON',
+                      help='interpreter that has gtsam')
+    made.add_argument('--gtsam-timeout', type=float, default=timeout_s, metavar='S',
+                      help=f'longest time for one run of GTSAM (default {timeout_s:g} s)')
+    made.add_argument('--no-gtsam', action='store_true')
+
+
 def add_external(made: argparse.ArgumentParser) -> None:
     """--external, for solvers that are programs of their own: (name, command) of each."""
     made.add_argument(

@@ -41,8 +41,7 @@ _LONGEST = (
     'solver/test_compute_backend.py', 'backend/session/test_following.py',
     'node/test_old_data.py', 'solver/test_certificate.py', 'node/test_intake.py',
     'node/test_node.py', 'backend/replay/test_replay.py', 'frontend/test_frontend_roundtrip.py',
-    'cli/test_doctor_command.py', 'backend/process/test_fork_server.py',
-    'linalg/gpu/test_device_kernels.py')
+    'cli/test_doctor_command.py', 'linalg/gpu/test_device_kernels.py')
 """Files that take 20 s and more, longest first. One begun last would leave other cores idle."""
 _PR_SET_CHILD_SUBREAPER = 36
 _COMPILE = """

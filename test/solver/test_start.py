@@ -8,7 +8,7 @@ from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmark.synthetic import pose_graph, range_graph
+from benchmark.synthetic import pose_graph
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.graph import Estimate, Graph, cost, estimate_of
 from sparser_ros.linalg.rotations import nearest_rotation
@@ -46,14 +46,6 @@ def test_options_win_and_contradictions_are_refused():
         plan_of(world(0, 3), rank=2)
     with pytest.raises(SolverError, match='schur'):
         plan_of(pose_graph(60), robust=GM, formulation='dense')
-
-
-@pytest.mark.parametrize('graph, expected', [
-    (pose_graph(60), 'trusted'), (range_graph(400), 'relaxation'), (range_graph(1600), 'thinned')],
-    ids=['pose graph', 'ranges', 'many'])
-def test_robust_starts(graph, expected):
-    assert plan_of(graph, robust=GM).robust_start == expected
-    assert plan_of(graph, robust=GM, given=True).robust_start == 'given'
 
 
 def test_a_plan_prints_its_reasons_and_is_logged_and_reported(caplog):

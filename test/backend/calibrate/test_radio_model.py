@@ -91,21 +91,6 @@ def test_gradient_and_information_are_those_of_the_cost_after_the_map_has_follow
     assert 0 < np.sum(range_leverages(model)) < len(world.measured.ranges) / 2
 
 
-def test_at_one_distance_a_bias_is_as_uncertain_as_the_odometrys_scale_times_it():
-    """n ranges at 40 m, a map that is held by the odometry alone: sigma of 1 % is 0.4 m."""
-    n, distance, sigma = 1e6, 40.0, 0.01
-    column = np.array([1.0, -distance])
-
-    def found(variance):
-        return posterior(n * np.outer(column, column), np.zeros(2), np.array([0.3, 0.0]),
-                         np.diag([variance, sigma**2]), 1)
-
-    assert np.sqrt(found(100.0).covariance[0, 0]) == pytest.approx(sigma * distance, rel=1e-3)
-    assert found(100.0).values[0] == pytest.approx(0.3, rel=2e-3)
-    assert found(0.01).directions == 0
-    assert found(0.01).determined[0] == pytest.approx(0.0)
-
-
 def test_a_posterior_is_that_of_all_parameters_together():
     random = np.random.default_rng(2)
     columns = random.normal(size=(9, 5))

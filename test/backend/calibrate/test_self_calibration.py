@@ -74,14 +74,6 @@ def test_a_scale_is_found_beside_the_biases():
     assert abs(found.parameters.scale - world.scale) < 3 * spread
 
 
-def test_radios_without_bias_are_left_alone():
-    world = radio_world(6, biased=False, sigma_factor=1.0)
-    found = calibrated(world, CalibrationConfig())
-    assert not found.applied
-    assert found.graph is world.measured
-    assert 'nothing is changed' in found.reason
-
-
 def test_what_cannot_be_observed_is_said_and_changes_nothing():
     """A robot on a straight line, one beacon: a bias and the beacon's place look alike."""
     place = World(['still', 'still'], [(0, 0), (6, 1)], [(3, 8)], steps=60, range_sigma=0.05)

@@ -149,20 +149,6 @@ def test_derivatives_agree_with_differences(dimension):
         atol=1e-6)
 
 
-@pytest.mark.parametrize(('seed', 'begin_s'), [(1, 75.0), (2, 65.0), (3, 85.0), (9, 75.0)])
-def test_a_beacon_that_was_moved_is_found_with_its_time_where_the_map_bends_to_it(seed, begin_s):
-    place = world(seed)
-    made, rows = moved(graph(place, seed), place.truth, 'L2', [1.5, -1.0], begin_s)
-    estimate, weights = solved(made, place.truth)
-    one = next(one for one in steps(made, estimate, weights) if one.source == 3 + 2)
-    assert abs(one.begin_s - begin_s) < 8
-    found = examine(made, estimate, weights, CONFIG)
-    assert len({(one.kind, one.subject) for one in found.findings}) == len(found.findings)
-    burst = next(one for one in found.bursts if one.finding.subject == 'L2')
-    assert np.isin(np.flatnonzero(rows), burst.rows).mean() > 0.8
-    assert np.isin(burst.rows, np.flatnonzero(rows)).mean() > 0.8
-
-
 def test_beacons_at_rest_are_suspected_as_seldom_as_stated():
     count = 0
     for seed in range(10):

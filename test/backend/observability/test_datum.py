@@ -29,24 +29,6 @@ def places(dimension, count=6):
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
-def test_a_common_shift_and_rotation_leaves_nothing(dimension):
-    place, points, turn = places(dimension)
-    shift = 0.3 * np.arange(1.0, dimension + 1)
-    motion = relative_to(place, points)
-    assert motion.shape == (dimension + len(turn), dimension * len(points))
-    rotation = turned(turn)
-    moves = motion @ (points @ rotation.T + shift - points).ravel()
-    np.testing.assert_allclose(
-        place @ rotation.T + shift - place - moves[:dimension], 0, atol=1e-7)
-    np.testing.assert_allclose(turn - moves[dimension:], 0, atol=1e-9)
-    # To first order there is no error at all.
-    for column in motions(np.vstack([points, place])).T:
-        own = column[-dimension:]
-        np.testing.assert_allclose(
-            (motion @ column[:-dimension])[:dimension], own, atol=1e-10 * np.abs(column).max())
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_what_is_left_is_that_of_an_alignment(dimension):
     place, points, turn = places(dimension)
     random = np.random.default_rng(7)

@@ -89,25 +89,6 @@ def test_the_normal_equations_are_the_slope_of_the_gradient_where_all_fits(dimen
     np.testing.assert_allclose(normal, slopes, atol=1e-4 * np.abs(normal).max())
 
 
-def small(weights=None):
-    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 6]])
-    graph = graph_of(world.increments(1))
-    return world, rigid_problem(
-        graph, world.truth, find_segments(graph), 0.1, RobustWeights(weights or {}))
-
-
-def test_relaxation_finds_the_way_back():
-    _, problem = small()
-    free = np.ones(problem.unknowns, dtype=bool)
-    free[problem.columns(0)] = False
-    start = problem.stepped(problem.identity(), np.where(
-        free, 0.2 * np.random.default_rng(2).normal(size=problem.unknowns), 0.0))
-    for width in (np.inf, 9.0):
-        back = problem.relaxed(start, free, 40, width)
-        assert problem.cost(back, width) <= problem.cost(problem.identity(), width) + 0.1
-        assert np.max(np.abs(back.shift)) < 0.5
-
-
 def test_a_turn_about_the_vertical_and_a_shift_in_the_plane_are_free_and_no_more():
     graph, truth = flying_graph(3, steps=15, known=False)
     pieces = cut(graph, truth, find_segments(graph), 0.03)
@@ -162,3 +143,15 @@ def test_the_gauge_robot_is_sure_of_its_own_path_although_others_know_each_other
     sigma = uncertainty(problem, pieces, truth, segments, 0, 0.4)
     assert np.all(sigma.position < 0.4)
     assert np.sum(sigma.landmark < 0.4) == len(sigma.landmark)
+
+
+@pytest.mark.parametrize('beacons', [1, 7])
+def test_a_map_stands_at_the_heights_of_its_poses(beacons):
+    """At the first tick there may be fewer poses than beacons whose heights are known."""
+    graph, truth = flying_graph(1, robots=1, steps=2, beacons=beacons, noise=0.0)
+    heights = graph.heights
+    graph = graph.replaced(heights=heights.append(heights.take(heights.point < 0).replaced(
+        point=~np.array([beacons - 1]))))
+    low = Estimate(truth.rotation, truth.translation - [0.0, 0.0, 5.0], truth.landmarks)
+    moved = at_heights(low, graph, np.array([True, False]))
+    np.testing.assert_allclose(moved.translation, truth.translation, atol=1e-9)

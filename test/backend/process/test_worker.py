@@ -9,14 +9,21 @@ import textwrap
 import time
 from pathlib import Path
 
+import faulty_world
 import numpy as np
 import pytest
-from backend_world import World, config, two_robots
-from waiting import PATIENCE_S, alive, until
+from backend_world import World, config, longer, of_robot, two_robots
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from waiting import PATIENCE_S, alive, parent_of, until
 
+from sparser_ros.backend.integrity.radio_errors import BIAS
 from sparser_ros.backend.process import solver_process
+from sparser_ros.backend.process.solver_process import AuditRest
 from sparser_ros.backend.process.worker import SolverWorker
-from sparser_ros.config.backend_config import AuditConfig, WatchdogConfig
+from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig, WatchdogConfig
+from sparser_ros.config.calibration_config import CalibrationConfig
+from sparser_ros.config.solver_config import LiveSolverConfig
 
 QUIET = AuditConfig(period_s=0.0)
 """Audits when the graph has grown, or when asked for."""
@@ -28,6 +35,18 @@ def solution_of(worker, sequence):
         return solution if solution is not None and solution.sequence >= sequence else None
 
     return until(newest, f'a solution that includes increment {sequence}')
+
+
+def answer(worker):
+    """The newest solution once an audit that is asked for now is answered."""
+    request = worker.request_solve(full=True)
+    until(lambda: worker.answered(request), 'an answer')
+    return worker.newest
+
+
+def submit(worker, increments):
+    for one in increments:
+        worker.submit(one)
 
 
 def audited_by(worker, sequence):
@@ -48,14 +67,10 @@ def increments():
 def test_paused_nothing_is_solved_but_on_request(increments):
     often = AuditConfig(period_s=0.05)
     with SolverWorker(config(worker='thread', audit=often), paused=True) as worker:
-        for one in increments[:2]:
-            worker.submit(one)
-        request = worker.request_solve(full=True)
-        until(lambda: worker.answered(request), 'the solve that was asked for')
-        asked = worker.newest
+        submit(worker, increments[:2])
+        asked = answer(worker)
         assert asked.sequence == increments[1].sequence
-        for one in increments[2:]:
-            worker.submit(one)
+        submit(worker, increments[2:])
         # Audits of the auditor's own accord would come within a fraction of this.
         time.sleep(1.5)
         assert worker.newest is asked
@@ -65,8 +80,7 @@ def test_paused_nothing_is_solved_but_on_request(increments):
             # A reset drops what is on its way to the processes.
             worker.pause(True)
             worker.reset()
-        for one in increments:
-            worker.submit(one)
+        submit(worker, increments)
         time.sleep(1.5)
         assert worker.newest is None and worker.kept_map is None
 
@@ -122,8 +136,7 @@ def test_a_process_that_dies_or_hangs_is_started_again_and_nothing_is_lost(
         worker.request_solve(full=True)
         os.kill(first, how)
         worker.submit(increments[3])
-        request = worker.request_solve(full=True)
-        until(lambda: worker.answered(request), 'an answer')
+        answer(worker)
         assert worker.newest.audited_sequence == 3
         assert worker.state.restarts == 1 and getattr(worker.state, which) != first
         place, n = worker.newest.estimate.translation, len(before.estimate.translation)
@@ -137,8 +150,7 @@ def test_closing_ends_the_process_even_in_a_solve(increments, stopped):
     worker = SolverWorker(config())
     until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
     pid = worker.state.pid
-    for one in increments:
-        worker.submit(one)
+    submit(worker, increments)
     worker.request_solve(full=True)
     if stopped:
         os.kill(pid, signal.SIGSTOP)
@@ -163,29 +175,25 @@ def test_the_answer_to_an_audit_outlives_the_solutions_after_it(increments):
     """Nobody polls between the answer and the next ticks, as when a node is busy."""
     with SolverWorker(config(worker='thread', audit=QUIET)) as worker:
         worker.submit(increments[0])
-        request = worker.request_solve(full=True)
-        until(lambda: worker.answered(request), 'the answer')
-        answer = worker.audited_solution
-        assert answer is not None and answer.full
+        answer(worker)
+        audit = worker.audited_solution
+        assert audit is not None and audit.full
         worker.submit(increments[1])
         later = worker.request_solve()
-        until(lambda: worker.answered(later) and worker.newest is not answer, 'a tick')
-        assert worker.newest.sequence == 1 and worker.audited_solution is answer
+        until(lambda: worker.answered(later) and worker.newest is not audit, 'a tick')
+        assert worker.newest.sequence == 1 and worker.audited_solution is audit
         worker.reset()
         assert worker.audited_solution is None
 
 
 def test_live_options_reach_the_processes(increments):
     with SolverWorker(config(audit=QUIET)) as worker:
-        for one in increments[:3]:
-            worker.submit(one)
-        request = worker.request_solve(full=True)
-        until(lambda: worker.answered(request), 'a solution')
+        submit(worker, increments[:3])
+        answer(worker)
         assert worker.newest.robots[1].location.value == 'located'
         strict = type(config().backend.observability)(heading_sigma_rad=1e-3)
         worker.configure(config(audit=QUIET, observability=strict))
-        request = worker.request_solve(full=True)
-        until(lambda: worker.answered(request), 'a solution')
+        answer(worker)
         assert worker.newest.robots[1].location.value != 'located'
 
 
@@ -202,9 +210,7 @@ def test_an_increment_that_no_solve_survives_is_left_out_and_named(increments):
             worker.submit(one)
             worker.request_solve()
             solution_of(worker, one.sequence)
-        request = worker.request_solve(full=True)
-        until(lambda: worker.answered(request), 'an answer')
-        solution = worker.newest
+        solution = answer(worker)
         assert solution.status.solved and not worker.state.failed
         assert [sequence for sequence, _ in solution.quarantined] == [2]
         assert any(one.kind == 'quarantined' and 'increment 2' in one.text
@@ -260,11 +266,124 @@ def test_a_map_is_bounded_when_asked_for_or_at_rest(monkeypatch, increments, ask
     monkeypatch.setattr(solver_process, '_AT_REST_S', 3600.0 if asked else 0.5)
     often = AuditConfig(period_s=0.05)
     with SolverWorker(config(worker='thread', audit=often)) as worker:
-        for one in increments:
-            worker.submit(one)
+        submit(worker, increments)
         audited_by(worker, 3)
         if asked:
             assert worker.bound is None
             worker.request_solve(full=True)
         bound = until(lambda: worker.bound, 'a bound')
         assert bound.sequence == 3 and 0 < bound.lower <= bound.cost * (1 + 1e-9)
+
+
+def shares(share, audit_s, scratch_s, seconds=2000.0, seed=0):
+    """Shares of audits and of starts from scratch where both are always wanted."""
+    random, rest = np.random.default_rng(seed), AuditRest(0.0)
+    now, audits, starts = 0.0, 0.0, 0.0
+    while now < seconds:
+        now = max(now, rest.audit_from_s)
+        audit = audit_s * random.uniform(0.5, 2.0)
+        scratch = scratch_s * random.uniform(0.5, 2.0) if now >= rest.scratch_from_s else 0.0
+        rest.worked(now, now + audit + scratch, scratch, share)
+        audits, starts, now = audits + audit, starts + scratch, now + audit + scratch
+    return audits / now, starts / now
+
+
+@settings(deadline=None)
+@given(share=st.floats(0.05, 1.0), audit_s=st.floats(0.01, 5.0), scratch_s=st.floats(0.01, 20.0),
+       seed=st.integers(0, 100))
+def test_audits_and_starts_from_scratch_together_keep_the_share(share, audit_s, scratch_s, seed):
+    audits, starts = shares(share, audit_s, scratch_s, 200 * (audit_s + scratch_s) / share, seed)
+    assert audits + starts <= share + 0.03
+
+
+PRELOADED = """
+import sys, threading
+import sparser_ros.backend.process.preloaded
+print('PRELOADED', threading.active_count(), flush=True)
+before = set(sys.modules)
+from sparser_ros.backend.observability.observability import warm_up as warm_up_comparison
+from sparser_ros.config.solver_config import LiveSolverConfig
+from sparser_ros.solver.warm_up import warm_up
+warm_up(2, LiveSolverConfig())
+warm_up_comparison(2)
+print('IMPORTED', sorted(set(sys.modules) - before))
+"""
+
+
+def pids(worker):
+    return worker.state.pid, worker.state.auditor_pid
+
+
+def test_both_are_forks_of_one_process_and_start_again_where_it_dies():
+    increments = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7]]).increments(2)
+    with SolverWorker(config()) as worker:
+        worker.submit(increments[0])
+        until(lambda: all(pids(worker)) and not worker.state.auditor_missing, 'the processes')
+        server, = {parent_of(pid) for pid in pids(worker)}
+        assert parent_of(server) == os.getpid()
+        first = pids(worker)
+        os.kill(server, signal.SIGKILL)
+        until(lambda: worker.state.restarts == 2, 'new processes')
+        worker.submit(increments[1])
+        answer(worker)
+        assert worker.newest.sequence == 1 and worker.newest.status.solved
+        assert not set(first) & set(pids(worker))
+        assert {parent_of(pid) for pid in pids(worker)} not in ({server}, {os.getpid()})
+
+
+def test_one_that_does_not_answer_is_replaced():
+    increment, = World(['curved'], [[0, 0]], steps=5).increments(1)
+    with SolverWorker(config()) as worker:
+        until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
+        server = parent_of(worker.state.pid)
+        os.kill(server, signal.SIGSTOP)
+        os.kill(worker.state.pid, signal.SIGKILL)
+        worker.configure(config(watchdog=WatchdogConfig(start_timeout_s=5.0)))
+        until(lambda: not alive(server), 'the end of the fork server')
+        # The next one may take longer than that on a busy machine.
+        worker.configure(config())
+        worker.submit(increment)
+        worker.request_solve()
+        until(lambda: worker.newest is not None, 'a solution')
+        assert worker.newest.status.solved
+
+
+def test_a_fork_imports_nothing_more_and_no_kernel_is_compiled_before_it():
+    """Compiling takes minutes, during which a fork server would not answer; threads do not fork."""
+    log = subprocess.run(
+        [sys.executable, '-c', PRELOADED], text=True, check=True, capture_output=True,
+        env={**os.environ, 'NUMBA_DEBUG_CACHE': '1'}).stdout
+    before, after = log.split('PRELOADED 1\n')
+    assert before == ''
+    assert 'data loaded' in after or 'data saved' in after
+    assert after.endswith('IMPORTED []\n')
+
+
+@pytest.mark.timeout(2 * PATIENCE_S)
+def test_a_bias_is_told_with_a_verdict_and_taken_off(monkeypatch):
+    monkeypatch.setattr(solver_process, '_REST_OF_CALIBRATION', 0.0)
+    options = dataclasses.replace(
+        config(robots=('A', 'B', 'C'), solver=LiveSolverConfig(), worker='thread',
+               audit=AuditConfig(period_s=0.0),
+               # Else the bias is taken off as a fault, without a calibration.
+               integrity=IntegrityConfig(doubt_ranges=False)),
+        calibration=CalibrationConfig(live=True, mode='apply'))
+    # Three robots among known beacons; ranges of B are too long.
+    made = faulty_world.world(steps=120, known=range(6))
+    found, end = {}, time.monotonic() + PATIENCE_S
+    with SolverWorker(options) as worker:
+        costs = []
+        for one in made.increments(4):
+            worker.submit(longer(one, 0.4 * of_robot(one.ranges, 1, 3)))
+        while time.monotonic() < end and ('B' not in found or costs[-1] > 0.7 * costs[0]):
+            request = worker.request_solve(full=True)
+            while not worker.answered(request) and time.monotonic() < end:
+                worker.poll()
+                time.sleep(0.01)
+            found = {one.subject: one for one in worker.newest.findings if one.kind == BIAS}
+            costs.append(worker.newest.stats.cost_robust or worker.newest.stats.cost_final)
+            # An audit that is asked for comes before the steps of the calibration.
+            time.sleep(0.5)
+    assert found['B'].value == pytest.approx(0.4, abs=0.1)
+    assert 'too long' in found['B'].text and 'that is taken off' in found['B'].text
+    assert costs[-1] < 0.7 * costs[0]

@@ -7,7 +7,6 @@ from backend_world import graph_of, pair_world
 from sparser_ros.backend.replay.prospects import (
     _joint,
     prospects,
-    tied_part,
     with_changes,
 )
 from sparser_ros.config import SolverConfig
@@ -48,17 +47,6 @@ def test_robots_are_placed_once_ranges_tell_enough_and_sooner_with_a_wider_limit
     assert wide.lasting_s(1) < narrow.lasting_s(1)
     assert 0 < narrow.share(np.array([1])) < 1
     assert not np.any(narrow.placed & ~narrow.begun)
-
-
-def test_the_tied_part_has_robots_and_beacons_that_are_measured():
-    graph, _ = of(pair_world(known=()))
-    ranges = graph.ranges
-    only = ranges.take((graph.poses.robot[ranges.source] == 0) & np.isin(ranges.target, [~1, ~2]))
-    part = tied_part(graph.replaced(ranges=only))
-    assert part.landmarks.names == ('L1', 'L2') and len(part.ranges) == len(only)
-    assert set(part.poses.robot) == {0}
-    assert tied_part(graph).n_poses == graph.n_poses
-    assert not tied_part(graph.replaced(ranges=ranges.take(slice(0)))).n_poses
 
 
 @pytest.mark.parametrize('dimension', [2, 3])

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from backend_world import World, config, graph_of, longer, ticks
 
-from benchmark import synthetic
-from benchmark.stream import increments_of
 from sparser_ros.backend.session.contest import continued, run, with_tail
 from sparser_ros.backend.session.frame import frame_of
 from sparser_ros.backend.session.maps import placed_map
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.backend_config import AuditConfig, ObservabilityConfig
+from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.graph import Estimate, PosePriors, RelativePoses, cost
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver.result import SolveStatus
@@ -64,20 +62,6 @@ def test_every_tick_costs_what_an_ordinary_one_does(seed, dimension):
         last.estimate.translation, expected[-1].estimate.translation,
         atol=0.01 if dimension == 2 else 0.05)
     np.testing.assert_allclose(last.estimate.translation[0], 0, atol=1e-12)
-
-
-@pytest.mark.parametrize('make', [synthetic.pose_graph, synthetic.range_graph])
-def test_a_stream_of_closures_or_ranges_ends_where_a_batch_does(make):
-    graph = make(400, seed=2)
-    # Robots that drift more than the alert limit between two closures ask for audits.
-    session = Session(settings(
-        graph.robots, observability=ObservabilityConfig(alert_limit_m=30.0)))
-    found = ticks(session, increments_of(graph, 20))
-    assert sum(followed(found)) >= 5
-    batch = session.solve(full=True)
-    assert found[-1].stats.cost_final == pytest.approx(batch.stats.cost_final, rel=1e-3)
-    assert batch.stats.cost_final == pytest.approx(
-        cost(session.graph, batch.estimate), rel=1e-6)
 
 
 def test_absolute_data_that_change_the_frame_are_not_followed():

@@ -199,19 +199,6 @@ def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
     assert abs(int(begin) - 30) <= 3 and abs(int(end) - 55) <= 3, 'the whole burst, not a part'
 
 
-@pytest.mark.parametrize(('factor', 'doubted'), [(1.0, True), (5.0, False)])
-def test_nothing_is_doubted_where_odometry_does_not_hold_what_it_claims(
-        monkeypatch, factor, doubted):
-    """It bends the map without any burst, and chi-square at claimed noise says nothing then."""
-    truly = Auditor._judged
-    monkeypatch.setattr(Auditor, '_judged', lambda self, contest: dataclasses.replace(
-        truly(self, contest), odometry_factors={'B': factor}))
-    found, session = bent(2, (2, 4))
-    verdict = session.auditor.audit()
-    assert bool(verdict.treatment.of(BURST)) == doubted
-    assert any(one.kind == 'range_burst' for one in found[4]) == doubted
-
-
 def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
     true = world()
     rotation, move, frame_rotation, place = true.odometry[1]
