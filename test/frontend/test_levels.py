@@ -4,12 +4,12 @@ from types import SimpleNamespace as M
 
 import numpy as np
 import pytest
-from frontend_world import NAN, SECOND, START, Robot, config, ns
+from frontend_world import NAN, SECOND, START, Robot, driven, ns, range_sample
 from scipy.spatial.transform import Rotation
 
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
-from sparser_ros.frontend import Frontend, OdometrySample, RangeSample
+from sparser_ros.frontend import Frontend, OdometrySample
 from sparser_ros.frontend.inputs import Inputs
 from sparser_ros.frontend.levels import EVERY, LevelCheck, SharedErrors, standard_height
 from sparser_ros.frontend.samples import AttitudeSample, HeightSample
@@ -20,18 +20,12 @@ LASER = {'topic': '/{robot}/laser', 'type': 'sensor_msgs/msg/Range', 'measures':
          'lever_arm': [0.1, 0.0, -0.2], 'correlation_s': 0.0}
 
 
-def fed(options, messages, seconds=5.0, robots=('A', 'B')):
+def fed(options, messages, seconds=5.0):
     """(increment, front-end, robots) of odometry at 10 Hz and of [(time, topic, message)]."""
-    setup = config(dimension=3, **options)
-    frontend, inputs = Frontend(setup), Inputs(setup)
-    world = [Robot(name, 3, seed) for seed, name in enumerate(robots)]
-    for k in range(int(seconds * 10) + 1):
-        for robot in world:
-            assert frontend.add(robot.odometry(k / 10))
+    frontend, world = driven(seconds, 3, **options)
+    inputs = Inputs(frontend.config)
     for time, topic, message in messages:
-        route = inputs.match(topic)
-        assert route is not None
-        frontend.feed(route, message, ns(time))
+        frontend.feed(inputs.match(topic), message, ns(time))
     return frontend.take(flush=True), frontend, world
 
 
@@ -155,7 +149,6 @@ def test_trusted_odometry_says_how_high():
 
 def test_an_imu_speaks_for_odometry_that_knows_no_vertical():
     time, mount = 2.04, np.array([0.3, -0.2, 0.5])
-    world = Robot('A', 3, 0)
     turn = Rotation.from_euler('xyz', mount).as_matrix()
 
     def imu(robot, unknown=0.0):
@@ -168,8 +161,8 @@ def test_an_imu_speaks_for_odometry_that_knows_no_vertical():
     options = {'odometry.vertical_of': {'A': 'free'}, 'attitudes': {
         'topic': '/{robot}/imu', 'mounts': {'A': mount.tolist()}}}
     increment, frontend, robots = fed(options, [
-        (time, '/A/imu', imu(world)), (time, '/B/imu', imu(Robot('B', 3, 1))),
-        (time + 1, '/A/imu', imu(world, unknown=-1.0))])
+        (time, '/A/imu', imu(Robot('A', 3, 1))), (time, '/B/imu', imu(Robot('B', 3, 2))),
+        (time + 1, '/A/imu', imu(Robot('A', 3, 1), unknown=-1.0))])
     own = increment.poses.robot[increment.verticals.i] == 0
     assert np.sum(own) == 1
     assert frontend.counters.attitudes.dropped == {'odometry_says': 1, 'no_orientation': 1}
@@ -187,11 +180,8 @@ def test_an_imu_speaks_for_odometry_that_knows_no_vertical():
     ({'heights': {'inputs': {'laser': LASER}}}, {}, 0.0, 10.0),
     ({'heights': {'inputs': {'laser': LASER}, 'beacon_sigma_m': 0.0}}, {}, None, None)])
 def test_heights_of_beacons_at_unknown_places(options, beacon, height, sigma):
-    frontend, robot = Frontend(config(dimension=3, radios={
-        'L0': {'beacon': 'L0', **beacon}}, **options)), Robot('A', 3, 0)
-    for k in range(30):
-        assert frontend.add(robot.odometry(k / 10))
-    frontend.add(RangeSample('A', 'L0', ns(1.0), ns(1.0), 4.0, 0.01))
+    frontend, _ = driven(3.0, 3, radios={'L0': {'beacon': 'L0', **beacon}}, **options)
+    frontend.add(range_sample('A', 'L0', 1.0, 4.0, variance=0.01))
     table = frontend.take(flush=True).heights
     assert table.height_m.tolist() == ([] if height is None else [height])
     if height is not None:
