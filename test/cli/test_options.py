@@ -25,6 +25,7 @@ def made(tmp_path_factory):
                  '--graph', str(folder / 'g.pyfg'), '--config', str(folder / 'c.yaml')]) == 0
     pyfg.write(folder / 'two.pyfg', random_graph(1, levers=False))
     (folder / 'grid.yaml').write_text('seeds: [0]\n')
+    (folder / 'bad.pyfg').write_text('VERTEX_SE2 0 A0 0 0 0\nVERTEX_SE2 0 A1 1 zero 0\n')
     (folder / 'folder').mkdir()
     (folder / 'saved').mkdir()
     shutil.copy(folder / 'two.pyfg', folder / 'saved' / 'map.pyfg')
@@ -46,6 +47,17 @@ def contents(folder):
 
 
 WRONG = {
+    '': 'COMMAND',
+    'dance': "invalid choice: 'dance'",
+    'sovle x.pyfg': 'did you mean solve?',
+    'solve x.pyfg --certfy': 'did you mean --certify?',
+    'solve x.pyfg --kernel gmm': 'did you mean gm?',
+    'replay BAG --confg=c.yaml': 'did you mean --config?',
+    'solve none.pyfg': 'none.pyfg: cannot be read',
+    'solve bad.pyfg': "bad.pyfg:2: VERTEX_SE2: expected a number for y, got 'zero'",
+    'solve graph.txt': 'expected a file name ending in .pyfg or .g2o',
+    'solve x.pyfg --rank 99': '--rank: 99 is above',
+    'solve x.pyfg --output y.g2o': '--output: expected a name',
     'solve g.pyfg --plot x.xyz': 'x.xyz: cannot be drawn: expected a name ending in .png',
     'solve g.pyfg --report none/r.json': '--report: none/r.json cannot be written: there is no',
     'solve g.pyfg --report c.yaml': '--report: c.yaml exists and is not a report',

@@ -111,29 +111,6 @@ def test_target_cost(tmp_path, field):
     assert report['cost_relaxed'] <= 1e9
 
 
-BAD = {
-    'no file': (['solve', 'none.pyfg'], 'none.pyfg: cannot be read'),
-    'bad line': (['solve', 'g.pyfg'], "g.pyfg:2: VERTEX_SE2: expected a number for y, got 'zero'"),
-    'suffix': (['solve', 'graph.txt'], 'expected a file name ending in .pyfg or .g2o'),
-    'bound': (['solve', 'x.pyfg', '--rank', '99'], '--rank: 99 is above'),
-    'other format': (['solve', 'x.pyfg', '--output', 'y.g2o'], '--output: expected a name'),
-    'no command': ([], 'COMMAND'),
-    'unknown command': (['dance'], "invalid choice: 'dance'"),
-    'option': (['solve', 'x.pyfg', '--certfy'], 'did you mean --certify?'),
-    'choice': (['solve', 'x.pyfg', '--kernel', 'gmm'], 'did you mean gm?'),
-    'command': (['sovle', 'x.pyfg'], 'did you mean solve?'),
-    'value': (['replay', 'BAG', '--confg=c.yaml'], 'did you mean --config?'),
-}
-
-
-@pytest.mark.parametrize(('arguments', 'message'), BAD.values(), ids=BAD)
-def test_bad_input(arguments, message, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / 'g.pyfg').write_text('VERTEX_SE2 0 A0 0 0 0\nVERTEX_SE2 0 A1 1 zero 0\n')
-    assert main(arguments) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_module_is_the_command(tmp_path):
     path = ring_graph(tmp_path)
     done = subprocess.run(
