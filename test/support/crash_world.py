@@ -22,6 +22,8 @@ from sparser_ros.io import atomic
 from sparser_ros.node.messages import message_type
 from sparser_ros.solver.solve import solve
 
+SPEED = 4.0
+"""Seconds of the recording a second."""
 SETTINGS = {
     'node.flush_after_s': 8.0, 'node.solve_period_s': 0.3, 'node.status_period_s': 0.2,
     'node.qos.reliability': 'reliable', 'node.journal.resume': True,
@@ -31,12 +33,11 @@ SETTINGS = {
 class CrashWorld:
     """A node process, and a publisher of what its journal does not hold yet."""
 
-    def __init__(self, folder, seed=0, minutes=0.3, speed=4.0, settings=None, **scene):
+    def __init__(self, folder, seed=0, minutes=0.3, settings=None, **scene):
         self.folder = Path(folder)
         self.parameters, self.messages = simulated(self.folder / 'bag', minutes, **scene)
         self.journal = self.folder / 'journal' / 'sparser'
         self.random = random.Random(seed)
-        self.speed = speed
         self.environment = isolated_environment()
         self.domain = int(self.environment['ROS_DOMAIN_ID'])
         self.file = self.folder / 'params.yaml'
@@ -82,19 +83,19 @@ class CrashWorld:
         """Publish in time for so long; whether all are sent."""
         begin, first = time.monotonic(), rest[0].received_ns if rest else 0
         for one in rest:
-            due = (one.received_ns - first) * 1e-9 / self.speed
+            due = (one.received_ns - first) * 1e-9 / SPEED
             self.until(lambda due=due: time.monotonic() - begin >= due)
             if time.monotonic() - begin > seconds:
                 return False
             self.publishers[one.topic].publish(one.data)
         return True
 
-    def run(self, kills, first_s=0.4, most_s=2.0):
+    def run(self, kills):
         """Kill the node so often, then let it finish; returns its graph."""
         for number in range(kills):
             rest = self.missing()
             with self.node() as process:
-                self.play(rest, first_s if number == 0 else self.random.uniform(0.1, most_s))
+                self.play(rest, 0.4 if number == 0 else self.random.uniform(0.1, 2.0))
                 os.kill(process.pid, signal.SIGKILL)
                 while process.poll() is None:
                     time.sleep(0.01)

@@ -113,7 +113,7 @@ class World:
 
     NODE = SparserNode
 
-    def __init__(self, overrides=None, **options):
+    def __init__(self, overrides=None):
         self.context = Context()
         rclpy.init(context=self.context)
         self.executor = SingleThreadedExecutor(context=self.context)
@@ -139,7 +139,7 @@ class World:
             self.publishers[topic] = self.friend.create_publisher(kind, topic, 5000)
         try:
             self.node = self.NODE(
-                context=self.context, parameter_overrides=parameters(values), **options)
+                context=self.context, parameter_overrides=parameters(values))
         except BaseException:
             self.friend.destroy_node()
             rclpy.try_shutdown(context=self.context)
@@ -208,25 +208,20 @@ class World:
             if number % batch == batch - 1:
                 self.spin(0.02)
 
-    def call(self, service, data=None, timeout=START_S):
+    def call(self, service, data=None):
         """Call a service of the node."""
-        kind = Trigger if data is None else SetBool
-        client = self.friend.create_client(kind, f'/sparser/{service}')
-        assert self.until(client.service_is_ready), f'{service} is not offered'
-        request = kind.Request() if data is None else kind.Request(data=data)
-        future = client.call_async(request)
-        assert self.until(future.done, timeout), f'{service} did not answer'
-        self.friend.destroy_client(client)
-        return future.result()
+        if data is None:
+            return self.asker(Trigger, service)()
+        return self.asker(SetBool, service)(data=data)
 
-    def asker(self, kind, service, timeout=START_S):
+    def asker(self, kind, service):
         """A function that calls a service of ours with fields of its request."""
         client = self.friend.create_client(kind, f'/sparser/{service}')
         assert self.until(client.service_is_ready), f'{service} is not offered'
 
         def ask(**fields):
             future = client.call_async(kind.Request(**fields))
-            assert self.until(future.done, timeout), f'{service} did not answer'
+            assert self.until(future.done, START_S), f'{service} did not answer'
             return future.result()
 
         return ask
