@@ -20,7 +20,6 @@ from backend_world import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
 
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.undetected import _separations
@@ -264,17 +263,6 @@ def test_ranges_since_the_audit_hold_an_error_of_odometry_back(dimension, heard)
 
 
 RISK = IntegrityConfig(risk=1e-3, fault_probability=0.05)
-
-
-def test_normal_errors_are_within_the_level_as_often_as_stated():
-    random = np.random.default_rng(0)
-    root = np.array([[0.3, 0.0], [0.1, 0.2]])
-    error = np.linalg.norm(random.normal(size=(400_000, 2)) @ root.T, axis=1)
-    covariance, still = (root @ root.T)[None], np.zeros((1, 2))
-    bound = level(covariance, still, RISK)
-    assert 0 < np.mean(error > bound) <= RISK.risk / 2
-    assert level(np.array([[[0.04]]]), still[:, :1], RISK) == pytest.approx(
-        0.2 * norm.isf(RISK.risk / 4), rel=1e-6)
 
 
 @pytest.mark.parametrize('size', [1.0, 10.0, 100.0])

@@ -33,26 +33,19 @@ def ignore(kind, *names, **window):
     return Rulings().with_ruling(Ruling('ignore', kind, names, **window))
 
 
-@pytest.mark.parametrize(('kind', 'names', 'wanted'), [
-    ('radio', ('B',), 24 * 5), ('radio', ('L1',), 24 * 2), ('pair', ('L1', 'B'), 24),
-    ('pair', ('A', 'B'), 24), ('beacon', ('L1',), 24 * 2), ('robot', ('A',), 24 * 5 + 1),
-    ('closure', ('B', 'A'), 1), ('closure', ('B',), 1), ('odometry', ('A',), 23),
-    ('radio', ('unheard of',), 0)])
-def test_a_ruling_names_measurements_by_their_ends(kind, names, wanted):
+@pytest.mark.parametrize(('kind', 'names', 'seconds', 'wanted'), [
+    ('radio', 'B', (), 24 * 5), ('radio', 'L1', (), 24 * 2), ('pair', 'L1 B', (), 24),
+    ('pair', 'A B', (), 24), ('beacon', 'L1', (), 24 * 2), ('robot', 'A', (), 24 * 5 + 1),
+    ('closure', 'B A', (), 1), ('closure', 'B', (), 1), ('odometry', 'A', (), 23),
+    ('radio', 'unheard', (), 0),
+    # Both ends of a stretch of time count, in stamps of measurements.
+    ('pair', 'A L0', (2.5, 6), 8), ('pair', 'A L0', (2.5,), 21), ('closure', 'A B', (7, 7), 1),
+    ('closure', 'A B', (7.001,), 0)])
+def test_a_ruling_names_measurements_by_their_ends_and_time(kind, names, seconds, wanted):
     parts = world().increments(4)
     graph = graph_of([*parts[:3], closure(parts[3], 4, 11)])
-    assert count(Ruling('ignore', kind, names), graph) == wanted
-
-
-def test_a_stretch_of_time_is_inclusive_and_in_stamps_of_measurements():
-    parts = world().increments(4)
-    graph = graph_of([*parts[:3], closure(parts[3], 4, 11)])
-    stamps = 1_000_000_000 + 500_000_000 * np.arange(24)
-    begin, end = int(stamps[3]), int(stamps[10])
-    assert count(Ruling('ignore', 'pair', ('A', 'L0'), begin, end), graph) == 8
-    assert count(Ruling('ignore', 'pair', ('A', 'L0'), begin), graph) == 21
-    assert count(Ruling('ignore', 'closure', ('A', 'B'), 7 * SECOND, 7 * SECOND), graph) == 1
-    assert count(Ruling('ignore', 'closure', ('A', 'B'), 7 * SECOND + 1), graph) == 0
+    window = [round(s * SECOND) for s in seconds]
+    assert count(Ruling('ignore', kind, tuple(names.split()), *window), graph) == wanted
 
 
 def test_newest_increments_count_as_in_the_whole_graph():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from backend_world import BEACONS, World, carried, config, pair_world
+from backend_world import BEACONS, World, carried, config, pair_world, ticks
 
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import KNOWN_POSITIONS, NETWORK, Fix, Location
@@ -26,9 +26,7 @@ def judged(world, increments=None, integrity=NOISE_ALONE, radios=None, **backend
     """The solution after four increments, the graph and the verdict."""
     options = config(world.dimension, world.names, KERNEL, integrity=integrity, **backend)
     session = Session(replace(options, radios=radios or {}))
-    for increment in increments or world.increments(4):
-        session.add(increment)
-        session.solve()
+    ticks(session, increments or world.increments(4))
     return session.solve(), session.tracker.graph, session.tracker._verdict
 
 

@@ -6,69 +6,62 @@ from backend_world import config, ticks
 from flying_world import flying_graph
 
 from benchmark.stream import increments_of
+from sparser_ros.backend.process.wire import decode, increment_message
+from sparser_ros.backend.session.graph_store import GraphStore, merged, thinned
 from sparser_ros.backend.session.session import Session
 from sparser_ros.linalg.rotations import align, rotvec_to_matrix
 
 TICKS = 6
 
 
-def stream(since, tilt=0.5):
-    """(increments, truth): the odometry of B claims another vertical; it is known from `since`."""
+def tilted(robot):
+    """(graph, truth): the odometry of a robot claims another vertical."""
     graph, truth = flying_graph(7, steps=20, beacons=4)
-    of_b = graph.poses.robot[graph.verticals.i] == 1
     # Odometry in a frame that is turned: up = R^T n, n not e_z.
-    frame = rotvec_to_matrix(np.array([[tilt, 0.0, 0.0]]))[0]
+    frame = rotvec_to_matrix(np.array([[0.5, 0.0, 0.0]]))[0]
+    own = graph.poses.robot[graph.verticals.i] == robot
     up = np.where(
-        of_b[:, None], np.einsum('kji,j->ki', truth.rotation[graph.verticals.i], frame[:, 2]),
+        own[:, None], np.einsum('kji,j->ki', truth.rotation[graph.verticals.i], frame[:, 2]),
         graph.verticals.up)
-    graph = graph.replaced(verticals=graph.verticals.replaced(up=up))
-    increments = increments_of(graph, TICKS)
-    return [one.replaced(unlevelled=('B',)) if number >= since else one
-            for number, one in enumerate(increments)], truth
+    return graph.replaced(verticals=graph.verticals.replaced(up=up)), truth
+
+
+def driven(graph, truth, name=None, since=0):
+    """Solutions of a session, each with the rows of the truth that are its poses.
+
+    The verticals of a robot are known to be wrong from increment `since` on.
+    """
+    session = Session(config(3))
+    solutions = ticks(session, [
+        one.replaced(unlevelled=(name,)) if name and number >= since else one
+        for number, one in enumerate(increments_of(graph, TICKS))])
+    poses = session.graph.poses
+    rows = poses.robot * (len(truth.rotation) // 2) + poses.index
+    return [(one, rows[:len(one.estimate.translation)]) for one in solutions]
 
 
 def test_the_map_is_made_anew_without_them():
     """It is as one that never had them; before it is bent."""
     since = 4
-    increments, truth = stream(since)
-    session, fresh = (Session(config(3)) for _ in range(2))
-    bent = None
-    for number, one in enumerate(increments):
-        session.add(one)
-        fresh.add(one.replaced(unlevelled=('B',)))
-        solution = session.solve()
-        bent = solution if number == since - 1 else bent
-    expected = fresh.solve()
-    stamps = session.graph.poses
+    graph, truth = tilted(1)
+    late, never = driven(graph, truth, 'B', since), driven(graph, truth, 'B')
 
-    def error(one):
-        place = one.estimate.translation
-        own = stamps.robot[:len(place)] * (len(truth.rotation) // 2) + stamps.index[:len(place)]
-        rotation, shift = align(place, truth.translation[own])
-        return float(np.max(np.linalg.norm(
-            place @ rotation.T + shift - truth.translation[own], axis=1)))
+    def error(solution, rows):
+        place, true = solution.estimate.translation, truth.translation[rows]
+        rotation, shift = align(place, true)
+        return float(np.max(np.linalg.norm(place @ rotation.T + shift - true, axis=1)))
 
-    assert error(expected) < 0.3 and error(solution) < 0.3
-    assert error(bent) > 2 * error(solution)
-    assert solution.stats.cost_final == pytest.approx(expected.stats.cost_final, rel=1e-3)
+    assert error(*never[-1]) < 0.3 and error(*late[-1]) < 0.3
+    assert error(*late[since - 1]) > 2 * error(*late[-1])
+    assert late[-1][0].stats.cost_final == pytest.approx(
+        never[-1][0].stats.cost_final, rel=1e-3)
 
 
 def test_the_map_stays_upright_where_it_is_the_gauge_robot():
     """The verticals of the others, and all heights, count; the map stands as they say."""
-    graph, truth = flying_graph(7, steps=20, beacons=4)
-    frame = rotvec_to_matrix(np.array([[0.5, 0.0, 0.0]]))[0]
-    of_a = graph.poses.robot[graph.verticals.i] == 0
-    up = np.where(
-        of_a[:, None], np.einsum('kji,j->ki', truth.rotation[graph.verticals.i], frame[:, 2]),
-        graph.verticals.up)
-    graph = graph.replaced(verticals=graph.verticals.replaced(up=up))
-    session = Session(config(3))
-    for one in increments_of(graph, TICKS):
-        session.add(one.replaced(unlevelled=('A',)))
-        solution = session.solve()
-    poses = session.graph.poses
-    own = poses.robot * (len(truth.rotation) // 2) + poses.index
-    turn = np.einsum('kij,klj->kil', solution.estimate.rotation, truth.rotation[own])
+    graph, truth = tilted(0)
+    solution, rows = driven(graph, truth, 'A')[-1]
+    turn = np.einsum('kij,klj->kil', solution.estimate.rotation, truth.rotation[rows])
     assert np.min(turn[:, 2, 2]) > np.cos(0.15)
     assert all(robot.location.value == 'located' for robot in solution.robots)
 
@@ -78,14 +71,23 @@ def test_two_known_beacons_hold_a_map_that_knows_the_vertical(count):
     """Robots are where they truly are in the frame of the beacons; one leaves a heading open."""
     graph, truth = flying_graph(7, steps=20, beacons=4)
     marks = graph.landmarks
-    graph = graph.replaced(landmarks=type(marks)(
-        marks.names, truth.landmarks, np.arange(len(marks)) < count))
-    session = Session(config(3))
-    *_, solution = ticks(session, increments_of(graph, TICKS))
+    solution, rows = driven(graph.replaced(landmarks=type(marks)(
+        marks.names, truth.landmarks, np.arange(len(marks)) < count)), truth)[-1]
     assert solution.anchored == (count == 2)
     if count == 2:
         assert all(robot.location.value == 'located' for robot in solution.robots)
-        poses = session.graph.poses
-        own = poses.robot * (len(truth.rotation) // 2) + poses.index
-        error = np.linalg.norm(solution.estimate.translation - truth.translation[own], axis=1)
+        error = np.linalg.norm(solution.estimate.translation - truth.translation[rows], axis=1)
         assert np.max(error) < 0.5
+
+
+def test_they_stay_out_through_pipe_and_thinning():
+    increments = increments_of(tilted(1)[0], TICKS)
+    increments[-1] = increments[-1].replaced(unlevelled=('B',))
+    drop = np.arange(sum(len(one.poses) for one in increments)) == 10
+    piped = decode(increment_message(merged(increments))).body
+    for one in (piped, thinned(increments, drop, 1000).increment):
+        store = GraphStore(3)
+        store.add(one, first=0)
+        graph = store.graph
+        assert store.unlevelled == ('B',)
+        assert set(graph.poses.robot[graph.verticals.i]) == {0}
