@@ -34,10 +34,10 @@ from sparser_ros.linalg.rotations import (
 )
 from sparser_ros.solver import solve
 from sparser_ros.solver.covariance import in_map, marginal_covariance, variance_factor
-from sparser_ros.solver.incremental import IncrementalSolver, terms_of
 
 from . import synthetic
 from .datasets import chosen, directory
+from .stream import solver_of
 from .table import Table, parser, run_main
 
 SIGMA_M, SIGMA_RAD, RANGE_SIGMA_M = 0.02, 0.005, 0.1
@@ -116,14 +116,7 @@ def normalised_errors(case: Case, seed: int) -> Iterator[float]:
     kernel = LiveRobustConfig(gnc=False) if case.outliers else RobustConfig()
     for count in POSES:
         part = synthetic.first_poses(graph, count)
-        solver = IncrementalSolver(case.dimension, kernel)
-        free = np.ones(count, dtype=bool)
-        free[0] = case.beacons
-        solver.add_bodies(truth.rotation[:count], truth.translation[:count], False, free)
-        solver.add_bodies(
-            np.tile(np.eye(case.dimension), (graph.n_landmarks, 1, 1)), truth.landmarks, True,
-            ~graph.landmarks.fixed)
-        solver.add_terms(terms_of(part, case.dimension, part.points, kernel))
+        solver = solver_of(part, estimate_of(part), kernel)
         newest = count - 1
         solver.update(np.array([count - 2, newest]), 1e-6)
         own = solver.covariance(np.array([newest]))

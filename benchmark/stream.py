@@ -9,6 +9,7 @@ import numpy as np
 from sparser_ros.array_types import Array, Index
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Solution
+from sparser_ros.config import RobustConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import (
     MEASUREMENT_TYPES,
@@ -21,7 +22,9 @@ from sparser_ros.graph import (
 from sparser_ros.io.chain import compose
 from sparser_ros.io.graph_bag import pose_stamps
 from sparser_ros.linalg.process import single_threaded_blas
+from sparser_ros.solver.incremental import IncrementalSolver, terms_of
 
+NO_KERNEL = RobustConfig()
 _ENDS = {name: kind.table.endpoints() for name, kind in MEASUREMENT_TYPES.items()}
 
 
@@ -83,6 +86,22 @@ def played(
         for increment in increments_of(graph, ticks):
             session.add(increment)
             yield increment, session.solve()
+
+
+def solver_of(
+    graph: Graph, values: Estimate, robust: RobustConfig = NO_KERNEL, *, held: bool = True
+) -> IncrementalSolver:
+    """An incremental solver of a graph; without absolute data the first pose is held, if at all."""
+    d = graph.dimension
+    solver = IncrementalSolver(d, robust)
+    free = np.ones(graph.n_poses, dtype=bool)
+    free[0] = graph.anchored or not held
+    solver.add_bodies(values.rotation, values.translation, False, free)
+    solver.add_bodies(
+        np.tile(np.eye(d), (graph.n_landmarks, 1, 1)), values.landmarks, True,
+        ~graph.landmarks.fixed)
+    solver.add_terms(terms_of(graph, d, graph.points, robust))
+    return solver
 
 
 def estimate_of_increments(

@@ -8,6 +8,7 @@ from graphs import random_graph
 from helpers import world
 
 from benchmark import synthetic
+from benchmark.stream import solver_of
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Estimate, Graph, PointPriors, cost, estimate_of, squared_residuals
 from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
@@ -17,19 +18,6 @@ from sparser_ros.solver.incremental import IncrementalSolver, Kind, terms_of
 from sparser_ros.solver.robust import KERNELS, thresholds
 
 NO_KERNEL = RobustConfig()
-
-
-def built(graph, values, robust=NO_KERNEL):
-    """A solver with everything of a graph; without absolute data the first pose is held."""
-    d, m = graph.dimension, graph.n_landmarks
-    solver = IncrementalSolver(d, robust)
-    free = np.ones(graph.n_poses, dtype=bool)
-    free[0] = graph.anchored
-    solver.add_bodies(values.rotation, values.translation, False, free)
-    solver.add_bodies(
-        np.tile(np.eye(d), (m, 1, 1)), values.landmarks, True, ~graph.landmarks.fixed)
-    solver.add_terms(terms_of(graph, d, graph.points, robust))
-    return solver
 
 
 def states(solver):
@@ -83,7 +71,7 @@ def test_terms_are_the_cost_and_its_derivative(d, seed, kernel):
     graph = random_graph(seed, d)
     values = estimate_of(graph)
     robust = RobustConfig(kernel=kernel, threshold=20.0, weight_floor=1e-12)
-    solver, objective = built(graph, values, robust), robust_cost(robust)
+    solver, objective = solver_of(graph, values, robust), robust_cost(robust)
     assert solver.quadratic_cost == pytest.approx(cost(graph, values), rel=1e-12)
     assert solver.cost == pytest.approx(objective(graph, values), rel=1e-12)
     # At the optimum of some the weights of others have changed.
@@ -123,7 +111,7 @@ def test_the_optimum_is_that_of_the_trust_region(dimension, closures):
     start = type(best)(
         best.rotation, best.translation + 0.02 * rng.normal(size=best.translation.shape),
         best.landmarks)
-    solver = built(graph, start)
+    solver = solver_of(graph, start)
     update = solver.update(np.array([graph.n_poses - 1]), 1e-7)
     assert update.converged and update.steps > 0
     assert solver.cost == pytest.approx(cost(graph, best), rel=1e-6)
@@ -142,7 +130,7 @@ def grown(graph, best, parts, tolerance, seed=0):
     start = solve(first, SolverConfig(), initial=best).estimate
     turn = best.rotation[0] @ start.rotation[0].T
     start = start.moved(turn, best.translation[0] - turn @ start.translation[0])
-    solver = built(first, start)
+    solver = solver_of(first, start)
     updates = [solver.update(np.array([graph.n_poses - 1]), tolerance)]
     blank = graph.replaced(relative_poses=graph.relative_poses.take(~odometry))
     for k, rows in enumerate(np.array_split(order[60:], parts)):
@@ -170,7 +158,7 @@ def test_work_does_not_depend_on_what_stays_where_it_is(n):
         at, np.zeros((len(at), 2)), graph.poses.translation[at] + 0.01, np.full(len(at), 400.0),
         np.zeros(len(at), dtype=np.int64))
     late = at >= n - 40
-    solver = built(graph.replaced(point_priors=fixes.take(~late)), estimate_of(graph))
+    solver = solver_of(graph.replaced(point_priors=fixes.take(~late)), estimate_of(graph))
     whole = solver.update(np.array([n - 1]), 1e-3)
     last = graph.replaced(
         relative_poses=graph.relative_poses.take(slice(0)), point_priors=fixes.take(late))
@@ -220,7 +208,7 @@ def found(graph: Graph, solver: IncrementalSolver, bodies: np.ndarray) -> np.nda
 @pytest.mark.parametrize('seed', range(3))
 def test_covariances_are_blocks_of_the_dense_inverse(seed, d, absolute, robust):
     graph = world(seed, d, absolute=absolute, ranges=60, noise=0.3)
-    solver = built(graph, estimate_of(graph), robust)
+    solver = solver_of(graph, estimate_of(graph), robust)
     bodies = np.array([graph.n_poses - 1, 7, graph.n_poses + 1, 0])
     solver.update(bodies[:2], 1e-6)
     expected = dense(graph, solver, bodies)
@@ -234,7 +222,7 @@ def test_covariances_are_blocks_of_the_dense_inverse(seed, d, absolute, robust):
 def test_changes_that_wait_are_taken_up_by_later_calls():
     graph = world(6, 2, length=60, closures=20, ranges=80, noise=0.3)
     early = graph.replaced(ranges=graph.ranges.take(slice(0, 50)))
-    solver = built(early, estimate_of(graph), KERNEL)
+    solver = solver_of(early, estimate_of(graph), KERNEL)
     bodies = np.array([graph.n_poses - 1])
     solver.update(bodies, 1e-6)
     solver.covariance(bodies)
@@ -259,7 +247,7 @@ def test_changes_that_wait_are_taken_up_by_later_calls():
 def test_what_is_not_determined_has_no_covariance():
     graph = world(3, 2, ranges=0, sightings=0, landmarks=0)
     odometry = graph.relative_poses.take(graph.relative_poses.odometry)
-    solver = built(graph.replaced(relative_poses=odometry), estimate_of(graph), RobustConfig())
+    solver = solver_of(graph.replaced(relative_poses=odometry), estimate_of(graph), RobustConfig())
     last = np.array([graph.n_poses - 1])
     # Nothing ties the second robot to the first, whose start is held.
     assert solver.covariance(last) is None
@@ -280,6 +268,6 @@ def test_the_variance_factor_is_that_of_the_noise(factor):
             kappa=np.full(len(rel), 20 * sharper), tau=sharper * rel.tau),
         sightings=see.replaced(tau=sharper * see.tau),
         ranges=ranges.replaced(precision=sharper * ranges.precision))
-    solver = built(graph, estimate_of(graph), RobustConfig())
+    solver = solver_of(graph, estimate_of(graph), RobustConfig())
     solver.update(np.array([graph.n_poses - 1]), 1e-4)
     assert solver.variance_factor() == pytest.approx(factor, rel=0.2)

@@ -6,13 +6,14 @@ from flying_world import flying_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmark.stream import solver_of
 from sparser_ros.config import GraphError, RobustConfig, SolverConfig, SolverError
 from sparser_ros.graph import Estimate, Graph, cost, squared_residuals
 from sparser_ros.graph.thinning import thin
 from sparser_ros.linalg.rotations import align, rotvec_to_matrix
 from sparser_ros.solver import solve
 from sparser_ros.solver.covariance import Linearised, marginal_covariance, variance_factor
-from sparser_ros.solver.incremental import IncrementalSolver, held_upright, terms_of
+from sparser_ros.solver.incremental import held_upright
 from sparser_ros.solver.manifold import reduce_rank
 from sparser_ros.solver.preconditioner import NewtonPreconditioner
 from sparser_ros.solver.problem import QuadraticProblem
@@ -141,12 +142,7 @@ def test_newton_preconditioner_is_the_inverse_of_the_hessian():
 
 
 def bodies_of(graph, values):
-    n, m = graph.n_poses, graph.n_landmarks
-    solver = IncrementalSolver(3, RobustConfig())
-    solver.add_bodies(values.rotation, values.translation, False, np.ones(n, dtype=bool))
-    solver.add_bodies(np.tile(np.eye(3), (m, 1, 1)), values.landmarks, True,
-                      ~graph.landmarks.fixed)
-    solver.add_terms(terms_of(graph, 3, graph.points, RobustConfig()))
+    solver = solver_of(graph, values, held=False)
     if not graph.anchored:
         solver.add_terms(held_upright(
             0, values.rotation[0], values.translation[0], 1e8, height=not len(graph.heights)))
