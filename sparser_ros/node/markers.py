@@ -36,7 +36,7 @@ ADD, DELETE, DELETE_ALL = 0, 2, 3
 MAX_POINTS = 16000
 
 KNOWN: Color = (0.95, 0.75, 0.1, 1.0)
-# No colour of a robot (robot_markers.py) that could stand beside it, on a dark background.
+# No colour of a robot that could stand beside it, on a dark background.
 ESTIMATED: Color = (0.92, 0.92, 0.92, 1.0)
 UNDETERMINED: Color = (0.9, 0.4, 0.9, 1.0)
 RANGE: Color = (0.75, 0.8, 0.85, 0.12)

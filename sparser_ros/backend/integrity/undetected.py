@@ -25,7 +25,7 @@ the size of that one free within its prior.
 
 A robot drives on after the audit, and a fault takes it further off: by the heading that the fault
 has turned, by the odometry that goes on turning, by the odometry that goes on being too long; as
-far as the measurements since do not hold it back (session/hidden_risk.py). An altimeter goes on
+far as the measurements since do not hold it back (session/belief.py). An altimeter goes on
 drifting at the rate that it had.
 """
 

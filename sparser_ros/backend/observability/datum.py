@@ -18,7 +18,7 @@ from enum import Enum, IntEnum, unique
 
 import numpy as np
 
-from ...array_types import Array, Mask
+from ...array_types import Array, Index
 from ...graph import Graph
 from ...linalg.rotations import rotation_jacobian
 
@@ -105,13 +105,6 @@ def relative_to(
     return np.concatenate([motions((place - centre)[None], outside) @ rigid, rigid[d:]])
 
 
-def known_points(graph: Graph) -> Array:
-    """(k, d): measured beacons of known position, position fixes and priors on poses."""
-    fixed = np.flatnonzero(graph.landmarks.fixed & measured(graph))
-    return np.concatenate([
-        graph.landmarks.position[fixed], graph.absolute_positions(graph.dimension)])
-
-
 def directions_open(points: Array, levelled: bool) -> int:
     """How many directions known points (k, d) lack to fix a frame.
 
@@ -133,16 +126,14 @@ def frame_missing(graph: Graph) -> str:
 
     A pose with a heading fixes the frame. Odometry and ranges must tie everything else.
     """
-    if np.any(graph.pose_priors.kappa > 0):
-        return ''
-    points, levelled = known_points(graph), bool(len(graph.verticals))
-    missing = directions_open(points, levelled)
+    missing = _open(graph)
     if missing == 0:
         return ''
-    if not len(points):
+    if not len(_known_points(graph)):
         return 'no known beacon or fix is heard: map starts at the gauge robot'
-    known = np.flatnonzero(graph.landmarks.fixed & measured(graph))
-    what = ', '.join(graph.landmarks.names[k] for k in known.tolist()) or 'position fixes'
+    levelled = bool(len(graph.verticals))
+    names = [graph.landmarks.names[k] for k in _heard(graph).tolist()]
+    what = ', '.join(names) or 'position fixes'
     if missing == 1:
         shape = 'vertical plane' if levelled else 'line' if graph.dimension == 2 else 'plane'
         return f'the known points lie on one {shape} ({what}): map is fixed up to its mirror image'
@@ -154,13 +145,25 @@ def frame_missing(graph: Graph) -> str:
 
 def frame_fixed(graph: Graph) -> bool:
     """Whether absolute data could fix the frame, up to a mirror image."""
-    return bool(np.any(graph.pose_priors.kappa > 0)) or directions_open(
-        known_points(graph), bool(len(graph.verticals))) <= 1
+    return _open(graph) <= 1
 
 
-def measured(graph: Graph) -> Mask:
-    """(m,): landmarks with ranges or sightings."""
+def _open(graph: Graph) -> int:
+    """How many directions a graph lacks to fix `map` (`directions_open`)."""
+    if np.any(graph.pose_priors.kappa > 0):
+        return 0
+    return directions_open(_known_points(graph), bool(len(graph.verticals)))
+
+
+def _known_points(graph: Graph) -> Array:
+    """(k, d): known beacons with measurements, position fixes and priors on poses."""
+    return np.concatenate([
+        graph.landmarks.position[_heard(graph)], graph.absolute_positions(graph.dimension)])
+
+
+def _heard(graph: Graph) -> Index:
+    """(k,): known beacons with ranges or sightings."""
     seen = np.zeros(graph.n_landmarks, dtype=bool)
     for endpoint in (graph.ranges.source, graph.ranges.target, graph.sightings.point):
         seen[~endpoint[endpoint < 0]] = True
-    return seen
+    return np.flatnonzero(graph.landmarks.fixed & seen)

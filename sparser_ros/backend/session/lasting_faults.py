@@ -116,7 +116,7 @@ def lasting_faults(search: FaultSearch) -> Iterator[Candidate]:
 
 def _next_suspect(search: FaultSearch, kind: str, tried: set[str]) -> str | None:
     known = {fault.subject for fault in search.treatment.of(kind) if fault.spans[-1][1] == ONGOING}
-    barred = known | tried | (_surveyed(search) if kind == LENGTH else set())
+    barred = known | tried | (_known(search.whole) if kind == LENGTH else set())
     for finding in search.judgement.findings:
         cause = f'{finding.kind} of {finding.subject}'
         if (finding.kind == kind and finding.subject not in barred
@@ -250,7 +250,7 @@ def lengths_begun(search: FaultSearch) -> Iterator[Candidate]:
     troubled, known = _troubled(search), {
         fault.subject for fault in search.treatment.of(LENGTH) if fault.spans[-1][1] == ONGOING}
     window_ns = search.integrity.window_s * 1e9
-    names = {*search.whole.robots, *search.whole.landmarks.names} - _surveyed(search)
+    names = {*search.whole.robots, *search.whole.landmarks.names} - _known(search.whole)
     for name in sorted((troubled & names) - known):
         well_ns = search.attempts.well_ns.get(name)
         if (well_ns is None or search.newest_ns - well_ns < window_ns
@@ -333,12 +333,6 @@ def _troubled(search: FaultSearch) -> set[str]:
     return troubled
 
 
-def _surveyed(search: FaultSearch) -> set[str]:
-    """Known beacons."""
-    graph = search.whole
-    return {graph.landmarks.names[number] for number in known_beacons(graph)}
-
-
 def _sharing(fault: Fault, search: FaultSearch) -> Iterable[Fault]:
     """Bursts and moves that have ranges of a fault."""
     rows = replace(fault, spans=((0, ONGOING),)).rows(search.whole)
@@ -349,6 +343,7 @@ def _sharing(fault: Fault, search: FaultSearch) -> Iterable[Fault]:
 
 _DENIED = ('beacon_misplaced', 'beacons_swapped')
 """Kinds of findings that deny a configured place."""
+
 
 def _known(graph: Graph) -> set[str]:
     """Names of the beacons with a configured place."""

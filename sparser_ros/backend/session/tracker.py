@@ -259,7 +259,7 @@ class Tracker:
         """Bring the map up to date with all that has come."""
         assert self._map is not None and self._data is not None
         news, self._news = self._news, []
-        if self._verdict is not None:
+        if news and self._verdict is not None:
             self._store.treat(self._treatment(self._verdict))
         data = self._store.now
         if not data.continues(self._data):
