@@ -26,7 +26,6 @@ from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ...solver.trust_region import Observer
 from ..integrity.exchange import Pair
-from ..integrity.noise import NoiseFound, noise_of
 from ..integrity.radio_errors import RadioErrors
 from .audited_map import Bound, SolvedMap, bound_of
 from .contest import (
@@ -45,7 +44,7 @@ from .fault_search import Attempts, FaultSearch
 from .fault_trials import holding_back, look_for_faults, noted
 from .frame import Frame, at_heights, at_origin, frame_of, initial_pose
 from .graph_store import FAILURES, GraphStore, culprits, name_of, quarantine_findings, tracked_of
-from .judgement import Judgement, against_rivals, determined, judged, seen_in
+from .judgement import Judgement, against_rivals, determined, judged
 from .odometry_faults import solved_sizes
 from .schedule import GrowthClock, Schedule
 from .solution import Location, TrackedMap, Verdict, VerdictKind
@@ -84,7 +83,6 @@ class Auditor:
         self._attempts = Attempts()
         self._growth = GrowthClock(_OUTGROWN)
         self._trials = 0
-        self._noise = NoiseFound()
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
         self.solved: SolvedMap | None = None
@@ -264,29 +262,16 @@ class Auditor:
     def _with_faults(
         self, contest: Contest, *, denied: bool, asked: bool, scratch: bool | None
     ) -> tuple[Contest, Judgement]:
-        """The best map beside what is at fault, which is in force from then on; its judgement.
-
-        Faults are looked for under the noise that is claimed: they must not pass for noise.
-        """
-        self._noise = NoiseFound()
-        search = FaultSearch(
-            self._store, contest, self._solved, self._judged, self._attempts, self.config)
+        """The best map beside what is at fault, which is in force from then on; its judgement."""
+        search = FaultSearch(self._store, contest, self._solved, self._attempts, self.config)
         look_for_faults(search, denied=denied)
-        self._noise, open_causes = self._noise_in(search.contest), search.judgement
-        search = FaultSearch(
-            self._store, search.contest, self._solved,
-            lambda other: self._judged(other).with_unclear(open_causes), self._attempts,
-            self.config)
+        before = search.judgement
         if self.config.backend.integrity.solve_odometry:
             search.run(partial(solved_sizes, elsewhere=None if scratch is False else (
                 lambda other: self._search(other, asked)[0])))
         self._store.treat(search.treatment)
-        return search.contest, search.judgement
-
-    def _judged(self, contest: Contest) -> Judgement:
-        return judged(
-            contest, seen_in(contest, self.config, self._noise.noise), self.config,
-            self._noise.noise)
+        return search.contest, search.judgement.with_unclear(before.unclear).without_bursts(
+            before.no_bursts)
 
     def _attempt(
         self, treatment: Treatment, tracked: TrackedMap | None
@@ -308,17 +293,6 @@ class Auditor:
         if not np.isfinite(contest.best.value):
             return None, contest.best.result.message
         return contest, ''
-
-    def _noise_in(self, contest: Contest) -> NoiseFound:
-        """What the residuals of the best candidate say of its noise; as claimed where none can."""
-        best, own = contest.best, contest.frame.subgraph
-        try:
-            return noise_of(
-                own.graph, own.of(best.whole), best.result.stats.weights,
-                self.config.backend.observability.range_sigma_floor_m,
-                self.config.backend.integrity)
-        except FAILURES:
-            return NoiseFound()
 
     def _solved(
         self, treatment: Treatment, contest: Contest, start: Estimate
@@ -346,10 +320,10 @@ class Auditor:
         """Add starts from scratch, also with radios exchanged, and judge what is best then."""
         better, end = self._search(contest, asked)
         if better:
-            after = self._judged(contest)
+            after = judged(contest, self.config)
         else:
             after = replace(before, segments=against_rivals(
-                before.segments, contest, self.config, before.undetected, self._noise.noise))
+                before.segments, contest, self.config, before.undetected, before.noise.noise))
         exchanged = None if end in (SearchEnd.LIMIT, SearchEnd.FAILED) else (
             self._exchanged(contest, after, asked))
         return (contest, after, end) if exchanged is None else (*exchanged, SearchEnd.TRIED)
@@ -528,8 +502,8 @@ class Auditor:
             segments=found.segments, landmark_located=found.landmark_located,
             status=best.result.status, message=best.result.message, stats=stats,
             withheld=found.withheld, findings=found.findings, gate_reasons=found.gate_reasons,
-            gate_robots=found.gate_robots, undetected=found.undetected, noise=self._noise.noise,
-            variance=dict(self._noise.variance))
+            gate_robots=found.gate_robots, undetected=found.undetected,
+            noise=found.noise.noise, variance=dict(found.noise.variance))
 
     def _cannot_tell(self, error: str) -> Verdict:
         graph, d = self._store.graph, self.config.dimension

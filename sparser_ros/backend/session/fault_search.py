@@ -21,7 +21,7 @@ from ..integrity.exchange import Pair
 from ..integrity.faults import Fault
 from .contest import Contest
 from .graph_store import GraphStore
-from .judgement import Judgement
+from .judgement import Judgement, judged
 from .solution import Location
 from .treatment import Treatment
 
@@ -114,14 +114,14 @@ class FaultSearch:
     """The best map of an audit so far, the treatment that it is of, and tries of others."""
 
     def __init__(
-        self, store: GraphStore, contest: Contest, solve: Solve,
-        judge: Callable[[Contest], Judgement], attempts: Attempts, config: SparserConfig,
+        self, store: GraphStore, contest: Contest, solve: Solve, attempts: Attempts,
+        config: SparserConfig,
     ) -> None:
         self.store, self.config, self.attempts = store, config, attempts
-        self._solve, self._judge = solve, judge
+        self._solve = solve
         self.contest = contest
         self.treatment = contest.data.treatment
-        self.judgement = judge(contest)
+        self.judgement = self.judged(contest)
 
     @property
     def whole(self) -> Graph:
@@ -173,12 +173,12 @@ class FaultSearch:
 
     def judged(self, contest: Contest) -> Judgement:
         """What the best map of a contest determines, and what speaks against it."""
-        return self._judge(contest)
+        return judged(contest, self.config)
 
     def adopt(self, contest: Contest, judgement: Judgement | None = None) -> None:
         """Go on with a map and its treatment."""
         self.contest, self.treatment = contest, contest.data.treatment
-        self.judgement = self._judge(contest) if judgement is None else judgement
+        self.judgement = self.judged(contest) if judgement is None else judgement
 
     def go_on(self, treatment: Treatment) -> Iterator[Candidate]:
         """The map under a treatment that needs no proof; none where the solve fails.
@@ -224,11 +224,6 @@ class FaultSearch:
         asked = subjects if subjects <= set(robots) else robots
         return any(found.odometry_factors.get(robot, 1.0) > self.integrity.variance_floor
                    for robot in asked)
-
-    def leave_open(self, unclear: tuple[tuple[str, str], ...]) -> None:
-        """(robot, why) of causes that could not be told apart; '' = the map as a whole."""
-        self.judgement = self.judgement.with_unclear(replace(
-            self.judgement, unclear=self.judgement.unclear + unclear))
 
 
 def located_segments(judgement: Judgement) -> set[int]:

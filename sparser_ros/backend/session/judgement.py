@@ -17,6 +17,7 @@ map.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, FaultyRanges, examine
-from ..integrity.noise import Noise
+from ..integrity.noise import Noise, NoiseFound, noise_of
 from ..integrity.odometry_errors import OdometryErrors
 from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import Observability, observe, position_determined
@@ -58,7 +59,12 @@ class Judgement:
     findings: tuple[Finding, ...] = ()
     gate_reasons: tuple[str, ...] = ()
     gate_robots: tuple[tuple[str, str], ...] = ()
+    noise: NoiseFound = field(default_factory=NoiseFound)
+    """At the best candidate."""
+    suspected: HiddenFaults | None = None
+    """What may be at fault, beside the noise that is claimed: a fault must not pass for noise."""
     undetected: HiddenFaults | None = None
+    """What may be at fault beside the noise that was found."""
     odometry_factors: dict[str, float] = field(default_factory=dict)
     bursts: tuple[FaultyRanges, ...] = ()
     """In rows of the solved subgraph."""
@@ -70,16 +76,21 @@ class Judgement:
     no_bursts: frozenset[str] = frozenset()
     """Sources whose ranges only look faulty, odometry being noisier than it claims."""
 
-    def with_unclear(self, other: Judgement) -> Judgement:
-        """With what trials for another judgement of the same graph have left open."""
-        whole = tuple(text for robot, text in other.unclear if not robot)
-        robots = tuple(one for one in other.unclear if one[0])
+    def with_unclear(self, unclear: tuple[tuple[str, str], ...]) -> Judgement:
+        """With (robot, why) of causes that could not be told apart; '' = the map as a whole."""
         return replace(
-            self, unclear=other.unclear, no_bursts=other.no_bursts,
-            gate_reasons=tuple(dict.fromkeys((*self.gate_reasons, *whole))),
-            gate_robots=tuple(dict.fromkeys((*self.gate_robots, *robots))),
-            findings=tuple(one for one in self.findings
-                           if one.kind != 'range_burst' or one.subject not in other.no_bursts))
+            self, unclear=tuple(dict.fromkeys((*self.unclear, *unclear))),
+            gate_reasons=tuple(dict.fromkeys(
+                (*self.gate_reasons, *(why for robot, why in unclear if not robot)))),
+            gate_robots=tuple(dict.fromkeys(
+                (*self.gate_robots, *(cause for cause in unclear if cause[0])))))
+
+    def without_bursts(self, subjects: Collection[str]) -> Judgement:
+        """Without faulty ranges of sources, whose odometry is noisier than it claims instead."""
+        return replace(
+            self, no_bursts=self.no_bursts | set(subjects), findings=tuple(
+                finding for finding in self.findings
+                if finding.kind != 'range_burst' or finding.subject not in subjects))
 
     @property
     def ambiguous(self) -> bool:
@@ -87,14 +98,15 @@ class Judgement:
         return any(one.location is Location.AMBIGUOUS for one in self.segments)
 
 
-def judged(
-    contest: Contest, seen: Observability, config: SparserConfig, noise: Noise
-) -> Judgement:
-    """Judge the best candidate.
+def judged(contest: Contest, config: SparserConfig) -> Judgement:
+    """Judge the best candidate, once no other placement starts a better one.
 
     Faults are named beside the noise that measurements claim; what they determine, and which
-    faults may hide, follows `noise`.
+    faults may hide, follows the noise that they have.
     """
+    noise_found = _noise_in(contest, config)
+    noise = noise_found.noise
+    seen = seen_in(contest, config, noise)
     frame, best, errors = contest.frame, contest.best, contest.data.treatment.odometry_errors
     weights = weights_of_rows(frame, best.result.stats.weights)
     located = seen.landmark_located & frame.mask[len(frame.segments):]
@@ -113,7 +125,8 @@ def judged(
     return Judgement(
         segments, located, withheld,
         findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
-        undetected, dict(found.odometry_factors), found.bursts, beside.errors)
+        noise_found, found.undetected, undetected, dict(found.odometry_factors), found.bursts,
+        beside.errors)
 
 
 def against_rivals(
@@ -203,6 +216,17 @@ def _examined(
         return Examination((Finding(
             'monitor_failed', 'map', 'the integrity of the map is not monitored: '
             f'{type(error).__name__}: {error}'),))
+
+
+def _noise_in(contest: Contest, config: SparserConfig) -> NoiseFound:
+    """What the residuals of the best candidate say of its noise; as claimed where none can."""
+    best, own = contest.best, contest.frame.subgraph
+    try:
+        return noise_of(
+            own.graph, own.of(best.whole), best.result.stats.weights,
+            config.backend.observability.range_sigma_floor_m, config.backend.integrity)
+    except FAILURES:
+        return NoiseFound()
 
 
 def seen_in(contest: Contest, config: SparserConfig, noise: Noise) -> Observability:

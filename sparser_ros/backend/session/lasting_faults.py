@@ -120,7 +120,7 @@ def _next_suspect(search: FaultSearch, kind: str, tried: set[str]) -> str | None
     for finding in search.judgement.findings:
         cause = f'{finding.kind} of {finding.subject}'
         if (finding.kind == kind and finding.subject not in barred
-                and stands_out(search.judgement.undetected, cause, search.flip_cost)
+                and stands_out(search.judgement.suspected, cause, search.flip_cost)
                 and search.due(cause)):
             return finding.subject
     return None
@@ -465,5 +465,5 @@ def withhold_frame(search: FaultSearch) -> None:
         other = search.solved(search.treatment.changed(fault, every))
         if other is None or stands_still(
                 fault.subject, fault.rows(graph), graph, other.best.whole, search.flip_cost):
-            search.leave_open((('', reason),))
+            search.judgement = search.judgement.with_unclear((('', reason),))
             return

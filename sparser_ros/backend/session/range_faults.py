@@ -225,13 +225,12 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
             break
         unclear = _other_causes(search, candidate, groups, [faulty.jump for faulty in named])
         if unclear:
-            search.leave_open(unclear)
+            search.judgement = search.judgement.with_unclear(unclear)
             break
         judgement = search.judged(other)
         subjects = {fault.subject for fault in groups}
         if search.noisy(subjects, judgement):
-            search.judgement = search.judgement.with_unclear(replace(
-                search.judgement, no_bursts=search.judgement.no_bursts | subjects))
+            search.judgement = search.judgement.without_bursts(subjects)
             break
         yield replace(candidate, judgement=judgement)
         search.attempts.forget(subjects)

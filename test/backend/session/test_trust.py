@@ -14,7 +14,7 @@ from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.session.contest import Contest
 from sparser_ros.backend.session.frame import frame_of, initial_pose
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.judgement import against_rivals, beside_faults, judged, seen_in
+from sparser_ros.backend.session.judgement import against_rivals, beside_faults, judged
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.backend.session.trust import contradictions
@@ -93,8 +93,7 @@ def situation():
         frame, solution.estimate, initial_pose(options.backend, 2), options,
         session.tracker._store.now)
     contest.from_present((0, 0))
-    noise = Noise()
-    found = judged(contest, seen_in(contest, options, noise), options, noise)
+    found = judged(contest, options)
     assert [one.location for one in found.segments] == [Location.LOCATED] * 2
     return contest, found, options
 
