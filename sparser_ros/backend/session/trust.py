@@ -11,14 +11,15 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtri
+from scipy.special import chdtrc, ndtri
 
-from ...array_types import Array, Index, Mask
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph, Table, range_residuals
 from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments
-from ..integrity.gate import denying, misfit_words
+from ..integrity.gate import FAR_SIGMAS, denying, misfit_words
+from ..integrity.noise import CLOSURES, RANGES, SIGHTINGS
 from .graph_store import GraphStore
 from .solution import Location, RobotLocation, SegmentVerdict, Verdict
 
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 
-_FAR = 0.001
-"""Probability of a misfit by chance (two-sided for ranges, as in integrity/doubts.py)."""
+
+
+_SOURCES = {'ranges': RANGES, 'relative_poses': CLOSURES, 'sightings': SIGHTINGS}
+"""Tables of which measurements can deny a map, and the source of their noise."""
 
 
 def contradictions(
@@ -43,34 +46,37 @@ def contradictions(
     left = left[~store.treatment.rulings.ignored(whole, 'ranges', whole.ranges)[left]]
     ranges = whole.ranges.take(left)
     error = range_residuals(whole.replaced(ranges=ranges), estimate)
-    parts = [_measured(whole, ranges, ranges.precision * error**2, 1)]
+    wider = {table: max(verdict.noise.factor(kind), 1.0) for table, kind in _SOURCES.items()}
+    parts = [_measured(whole, ranges, ranges.precision * error**2 / wider['ranges'], 1)]
     for kind, table in graph.typed():
-        if kind.name not in ('ranges', 'relative_poses', 'sightings'):
+        if kind.name not in wider:
             continue
         chosen, square = rows[kind.name], squares[kind.name]
         if kind.name == 'relative_poses':
             closures = ~graph.relative_poses.odometry[chosen]
             chosen, square = chosen[closures], square[closures]
         parts.append(_measured(
-            graph, table.take(chosen), square, kind.degrees_of_freedom(graph.dimension)))
-    stamp_ns, misfit, ends = (
+            graph, table.take(chosen), square / wider[kind.name],
+            kind.degrees_of_freedom(graph.dimension)))
+    stamp_ns, size, ends = (
         np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
     order = np.argsort(-stamp_ns, kind='stable')
     found = {}
     for number, robot in enumerate(whole.robots):
         own = order[np.any(ends[:, order] == number, axis=0)]
-        count = denying(misfit[own], usual_share(verdict, robot))
+        count = denying(size[own], usual_share(verdict, robot))
         if count:
-            found[robot] = misfit_words(robot, misfit[own[:count]])
+            found[robot] = misfit_words(robot, size[own[:count]] > FAR_SIGMAS)
     return found
 
 
 def _measured(
     graph: Graph, table: Table, squares: Array, freedom: int
-) -> tuple[Index, Mask, Index]:
-    """Stamps, whether they do not fit, and owners (2, k) of measurements."""
+) -> tuple[Index, Array, Index]:
+    """Stamps, sizes of a residual as likely in one dimension, and owners (2, k) of measurements."""
     ends = [owners(graph, getattr(table, column)) for column in table.endpoints()]
-    return stamps_of(graph, table), squares > chdtri(freedom, _FAR), np.stack([ends[0], ends[-1]])
+    return stamps_of(graph, table), np.sqrt(squares) if freedom == 1 else -ndtri(
+        np.maximum(chdtrc(freedom, squares), 1e-300) / 2), np.stack([ends[0], ends[-1]])
 
 
 def newest_of(verdict: Verdict, robot: str) -> SegmentVerdict | None:

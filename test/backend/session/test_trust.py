@@ -23,14 +23,16 @@ from sparser_ros.graph import squared_residuals
 
 
 @pytest.mark.parametrize(('misfit', 'count'), [
-    ([], 0), ([1] * 4, 0), ([1] * 5, 5), ([1] * 40, 40), ([1, 1, 0] * 8, 23), ([1, 0] * 20, 39),
-    ([0] * 10 + [1] * 40, 0), ([0] * 2 + [1] * 8, 10)])
+    ([], 0), ([9] * 5, 0), ([9] * 6, 6), ([9] * 40, 40), ([9, 9, 1] * 8, 23), ([9, 0] * 20, 39),
+    ([1] * 10 + [9] * 40, 0), ([0] * 2 + [9] * 8, 10),
+    # Each by itself is no surprise, so many are one.
+    ([2.5] * 8, 0), ([2.5] * 20, 20), ([1.5] * 200, 0)])
 def test_only_measurements_that_fail_together_and_now_deny_a_map(misfit, count):
-    assert denying(np.array(misfit, dtype=bool), 0.1) == count
+    assert denying(np.array(misfit, dtype=float), 0.1) == count
 
 
 def test_where_many_fail_at_all_times_more_must_fail():
-    six = np.ones(6, dtype=bool)
+    six = np.full(6, 9.0)
     assert denying(six, 0.1) and not denying(six, 0.4)
     # With more than half of them wrong no robust estimate is sure.
     assert denying(six, 0.51) == 6
@@ -40,8 +42,9 @@ def test_where_many_fail_at_all_times_more_must_fail():
 def test_the_usual_share_denies_nothing_however_often_one_looks(usual):
     rng, alarms = np.random.default_rng(5), 0
     for _ in range(20):
-        misfit = rng.random(1000) < usual
-        alarms += any(denying(misfit[first:], usual) for first in range(0, 800, 3))
+        # Wrong ones of the size that speaks most.
+        size = np.where(rng.random(1000) < usual, 1e6, np.abs(rng.normal(size=1000)))
+        alarms += any(denying(size[first:], usual) for first in range(0, 800, 3))
     assert alarms <= 2
 
 
@@ -64,7 +67,7 @@ def test_ranges_that_are_left_out_speak_as_well(world, left_out):
         store.treat(Treatment((stretch(BURST, 'B', own, store.whole),)))
     graph = store.graph
     rows = {name: np.arange(len(table)) for name, table in graph.tables().items()}
-    verdict = SimpleNamespace(segments=())
+    verdict = SimpleNamespace(segments=(), noise=Noise())
     assert contradictions(
         store, world.truth, rows, squared_residuals(graph, world.truth), verdict) == {}
     said = contradictions(store, off, rows, squared_residuals(graph, off), verdict)
