@@ -328,21 +328,24 @@ class Auditor:
             self._exchanged(contest, after, asked))
         return (contest, after, end) if exchanged is None else (*exchanged, SearchEnd.TRIED)
 
-    def _search(self, contest: Contest, asked: bool) -> tuple[bool, SearchEnd]:
-        """Whether starts from scratch are better than the best candidate so far.
+    def _search(
+        self, contest: Contest, asked: bool, starts: int | None = None
+    ) -> tuple[bool, SearchEnd]:
+        """Whether starts from scratch, `starts` at most, are better than the best candidate so far.
 
         In the running node they end before the graph has outgrown them: a map of the graph as it
         was then would come too late.
         """
         audit, begin, best = self.config.backend.audit, time.perf_counter(), contest.best
+        starts = audit.starts if starts is None else starts
         rivals = len(contest.candidates)
         limit_s = audit.limit_s
         growing_s = max(self._growth.seconds(time.monotonic()), audit.period_s)
         if not self._bounded or limit_s <= 0:
-            end = contest.from_scratch(audit.starts, self._trials, 0.0)
+            end = contest.from_scratch(starts, self._trials, 0.0)
         else:
             end = contest.from_scratch(
-                audit.starts, self._trials, limit_s if asked else min(limit_s, growing_s))
+                starts, self._trials, limit_s if asked else min(limit_s, growing_s))
             if end is SearchEnd.LIMIT and (asked or growing_s >= limit_s):
                 end = SearchEnd.TRIED
         self._trials += len(contest.candidates) - rivals
@@ -366,19 +369,26 @@ class Auditor:
         """
         bare, known = replace(self._store.treatment, faults=()), self._attempts
         margin = self.config.backend.observability.flip_cost
-        pairs = self._exchanges(contest.frame.robots, judgement)[:_MOST_EXCHANGES]
-        named = self._solved(bare, contest, contest.best.whole) if pairs else None
-        if named is None:
+        suspects, pairs = self._exchanges(contest.frame.robots, judgement)
+        if not pairs:
             return None
-        self._settled(named, asked)
+        named = contest
+        if bare != contest.data.treatment:
+            solved = self._solved(bare, contest, contest.best.whole)
+            if solved is None:
+                return None
+            named = solved
+            self._settled(named, asked)
         contests = [named]
-        for pair in pairs:
+        for pair in pairs[:_MOST_EXCHANGES]:
             before, known.exchanges[pair] = known.exchanges.get(pair), self._store.n_measurements
             other = self._solved(bare.with_exchange(pair), contest, contest.best.whole)
             if other is None or other.frame.subgraph.graph.n_measurements != (
                     named.frame.subgraph.graph.n_measurements):
                 continue
-            end = self._settled(other, asked)
+            # Where all ranges fit the robots as they are named, one start is enough for today.
+            end = self._settled(other, asked) if pair in suspects else self._search(
+                other, asked, 1)[1]
             contests.append(other)
             if other.best.value > named.best.value + margin and (before or end is SearchEnd.AGREED):
                 # Starts may miss the best map of a young graph: one try may be chance.
@@ -389,9 +399,13 @@ class Auditor:
         self._begin_anew(best.data.treatment)
         return self._with_faults(best, denied=False, asked=asked, scratch=False)
 
-    def _exchanges(self, robots: Sequence[str], judgement: Judgement) -> list[Pair]:
-        """Pairs of robots to be tried: those with robots of which ranges do not fit, both first; of
-        few robots also those not excluded where two are about to be located."""
+    def _exchanges(
+        self, robots: Sequence[str], judgement: Judgement
+    ) -> tuple[list[Pair], list[Pair]]:
+        """Pairs with robots of which ranges do not fit, both first; and all pairs to be tried.
+
+        Of few robots these are also those not excluded where two are about to be located.
+        """
         located = {segment.robot for segment in judgement.segments
                    if segment.location is Location.LOCATED}
         troubled = {name for name, _ in judgement.gate_robots} | {
@@ -405,7 +419,7 @@ class Auditor:
         due = any(
             self._store.n_measurements >= _EXCHANGE_GROWTH * known.exchanges.get(pair, 0)
             for pair in (*suspects, *(pair for pair in possible if located >= set(pair))))
-        return [*suspects, *possible] if due else []
+        return suspects, [*suspects, *possible] if due else []
 
     def prove(self, observer: Observer | None = None) -> bool:
         """Bound the map of the last audit; False where that was done, or there is none.
