@@ -15,11 +15,12 @@ import numpy as np
 
 from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Solution, located_part
+from sparser_ros.backend.session.solution import Solution, located
 from sparser_ros.config import SolverError
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
+from sparser_ros.graph import Estimate, Graph
 from sparser_ros.io.simulation import Simulation, node_config
 from sparser_ros.linalg.rotations import align, aligned_errors
 from sparser_ros.node import saving
@@ -63,14 +64,14 @@ def measured(config: SimulationConfig) -> Row:
             **node_config(second), 'node': {'save_directory': folder}})
         path = saving.save(plain, mapped.graph, solution_of(mapped))
         again = driven(second, saving.with_beacons(plain, path))
-    graph, estimate = located_part(mapped.graph, solution_of(mapped))
+    graph, estimate = located_in(mapped)
     if not graph.n_poses:
         return {'beacons': 0, 'located': 0}
     true = np.concatenate(first.truth_of(graph))
     rotation, translation = align(true, estimate.points)
     row = {'beacons': graph.n_landmarks,
            'first_m': rmse(aligned_errors(estimate.points, true)[:graph.n_poses])}
-    graph, estimate = located_part(again.graph, solution_of(again))
+    graph, estimate = located_in(again)
     row['located'] = len(np.unique(graph.poses.robot))
     if not graph.n_poses:
         return row
@@ -89,6 +90,12 @@ def solution_of(state: Replay) -> Solution:
     if state.solution is None:
         raise SolverError('nothing was solved')
     return state.solution
+
+
+def located_in(state: Replay) -> tuple[Graph, Estimate]:
+    """The graph of what has a position in map, and its estimate."""
+    part = located(state.graph, solution_of(state))
+    return part.graph, part.of(solution_of(state).estimate)
 
 
 def driven(run: Simulation, config: SparserConfig) -> Replay:

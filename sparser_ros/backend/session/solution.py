@@ -201,12 +201,6 @@ def withdrawn(solution: Solution, reason: str) -> Solution:
         protection=None)
 
 
-def located_part(graph: Graph, solution: Solution) -> tuple[Graph, Estimate]:
-    """The graph of what has a position in map, and its estimate."""
-    part = located(graph, solution)
-    return part.graph, part.of(solution.estimate)
-
-
 def located(graph: Graph, solution: Solution) -> Subgraph:
     """What has a position in map.
 
