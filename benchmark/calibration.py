@@ -270,7 +270,9 @@ def main(argv: list[str] | None = None) -> int:
     made = parser('calibration', __doc__ or '', data=False)
     made.add_argument('--runs', type=int, default=20, help='worlds of each family')
     made.add_argument('--first', type=int, default=1, help='seed of the first world')
-    made.add_argument('--families', nargs='*', help='only these (default: all)')
+    made.add_argument('--families', nargs='*', metavar='NAME', default=[],
+                      choices=[family.name for family in FAMILIES],
+                      help='only these (default: all)')
     made.add_argument('--picture', type=Path, metavar='P.png',
                       help='draw errors over time instead, of the first two families')
     args = made.parse_args(argv)

@@ -167,3 +167,52 @@ def test_what_a_file_lacks_and_holds_beside_is_told(tmp_path, capsys):
     assert left_out in capsys.readouterr().err
     assert main(['bag', str(path), '-o', str(tmp_path / 'bag')]) == 0
     assert left_out in capsys.readouterr().err
+
+
+def two_squares(folder, backwards=False):
+    """Two robots drive squares of 3 m side by side, keys of GTSAM; one closure of 34 is false."""
+    random = np.random.default_rng(4)
+    side = np.array([[k, 0] for k in range(3)])
+    turn = np.array([[0, -1], [1, 0]])
+    square = np.concatenate([side, [3, 0] + side @ turn.T, [3, 3] - side, [0, 3] - side @ turn.T])
+    truth = np.concatenate([square, square + np.array([5, 0])])
+    heading = np.tile(np.repeat(np.arange(4) * np.pi / 2, 3), 2)
+    keys = [ord(letter) << 56 | k for letter in 'ab' for k in range(12)]
+
+    def edge(i, j, sigma=0.03):
+        cos, sin = np.cos(heading[i]), np.sin(heading[i])
+        step = np.array([[cos, sin], [-sin, cos]]) @ (truth[j] - truth[i])
+        noise = random.normal(0, sigma, 2)
+        return (f'EDGE_SE2 {keys[i]} {keys[j]} {step[0] + noise[0]} {step[1] + noise[1]} '
+                f'{heading[j] - heading[i]} 1000 0 0 1000 0 4000')
+
+    steps = [(k, k + 1) for k in range(23) if k != 11]
+    lines = [edge(*(pair[::-1] if backwards else pair)) for pair in steps]
+    lines += [edge(i, j) for i, j in ((11, 0), (23, 12), (0, 12), (4, 20), (7, 14), (2, 21))]
+    lines += [f'EDGE_SE2 {keys[11]} {keys[12]} 25 -12 0 1000 0 0 1000 0 4000']
+    path = folder / 'squares.g2o'
+    path.write_text('\n'.join(
+        [f'VERTEX_SE2 {k} 0 0 0' for k in keys] + lines) + '\n')
+    return path, truth
+
+
+@pytest.mark.parametrize('backwards', [False, True])
+def test_a_false_closure_between_neighbouring_keys(tmp_path, capsys, backwards):
+    """From the last pose of one robot to the first of the next: rejected, as it is no odometry."""
+    path, truth = two_squares(tmp_path, backwards)
+    assert main(['solve', str(path), '--kernel', 'gm', '--gnc', '--tum', str(tmp_path),
+                 '--output', str(tmp_path / 'out.g2o')]) == 0
+    shown = capsys.readouterr().out
+    assert '2 robots, 7 loop closures' in shown
+    assert '1 of 7 loop closures (14.3 %) rejected' in shown
+    place = []
+    for name in 'ab':
+        rows = np.loadtxt(tmp_path / f'{name}.tum')
+        assert rows[:, 0].tolist() == list(range(12))
+        place.append(rows[:, 1:3])
+    assert np.abs(np.concatenate(place) - truth).max() < 0.2
+    edges = [line for line in path.read_text().splitlines() if line.startswith('EDGE')]
+    assert (tmp_path / 'out.g2o').read_text().splitlines()[24:] == edges
+    bag = ['bag', str(path), '-o', str(tmp_path / 'bag')]
+    assert main(bag) == 0
+    assert '24 odometry, 0 ranges, 0 sightings, 7 loop closures' in capsys.readouterr().out

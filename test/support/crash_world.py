@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,7 @@ class CrashWorld:
 
     @contextlib.contextmanager
     def node(self):
-        """The process of the node, with its subscriptions.
+        """The process of the node, with its subscriptions; `ask` calls its services.
 
         The publisher has never met the nodes before: the dead ones count as subscribers.
         """
@@ -61,7 +62,7 @@ class CrashWorld:
             self.publishers = {
                 topic: node.create_publisher(message_type(kind), topic, QoSProfile(depth=5000))
                 for topic, kind in {one.topic: one.type for one in self.messages}.items()}
-            self.statuses = []
+            self.ask, self.statuses = partial(asked, node, self.until), []
             node.create_subscription(SolverStatus, '/sparser/status', self.statuses.append, 10)
             self.until(lambda: process.poll() is not None or all(
                 one.get_subscription_count() for one in self.publishers.values()))
@@ -96,16 +97,24 @@ class CrashWorld:
             rest = self.missing()
             with self.node() as process:
                 self.play(rest, 0.4 if number == 0 else self.random.uniform(0.1, 2.0))
-                os.kill(process.pid, signal.SIGKILL)
-                while process.poll() is None:
-                    time.sleep(0.01)
-                self.kills += 1
+                self.kill(process)
         rest = self.missing()
         with self.node():
-            assert self.play(rest, 1e9)
-            self.until(lambda: self.statuses and self.statuses[-1].received == len(self.messages))
-            self.until(lambda: self.settled)
+            self.finish(rest)
         return self.graph
+
+    def kill(self, process):
+        """SIGKILL, and wait until the process has gone."""
+        os.kill(process.pid, signal.SIGKILL)
+        while process.poll() is None:
+            time.sleep(0.01)
+        self.kills += 1
+
+    def finish(self, rest):
+        """Play the rest, and wait until all of it is taken in and nothing waits."""
+        assert self.play(rest, 1e9)
+        self.until(lambda: self.statuses and self.statuses[-1].received == len(self.messages))
+        self.until(lambda: self.settled)
 
     @property
     def graph(self):
@@ -119,6 +128,15 @@ class CrashWorld:
         """Whether everything that waited for odometry is decided."""
         session = kept(self.journal)
         return bool(session.records) and session.records[-1].take == journal.FLUSH
+
+
+def asked(node, until, service_type, service, **fields):
+    """The answer of a service."""
+    client = node.create_client(service_type, f'/sparser/{service}')
+    until(client.service_is_ready)
+    future = client.call_async(service_type.Request(**fields))
+    until(future.done)
+    return future.result()
 
 
 def canonical(graph):

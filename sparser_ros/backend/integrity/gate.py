@@ -1,14 +1,13 @@
 """The gate before publishing: whether the newest data agree with the map, robot by robot.
 
 One test of fit, for audits and for every tick between them. Of the residuals z of a robot's
-measurements, in standard deviations as they usually scatter, a share u is usually wrong, and spread
-k times as wide: their density is f = (1 - u) N(0, 1) + u N(0, k^2). Under a fault that goes on a
-share p is wrong, 1 - p = (1 - u) / 4. The likelihood ratio of the newest n measurements,
+measurements, in standard deviations as they scatter, a share u is usually wrong, and k times as
+large: their density is f_u = (1 - u) N(0, 1) + u N(0, k^2). Under a fault that goes on a share p is
+wrong, 1 - p = (1 - u) / 4. The likelihood ratio of the newest n measurements,
 
-    E(n) = prod f_p(z_i) / (c f_u(z_i)),
+    E(n) = prod L(z_i) / c,   L = f_p / f_u,   c = (1 - u) E[L | right] + u max L,   max L = p / u,
 
-has at most the mean 1, however large the wrong ones are, with c >= 1 for the largest ratio, which
-is p / u: an e-process. The largest over all n is an
+has at most the mean 1, however large the wrong ones are: an e-process. The largest over all n is an
 e-detector (Shin, Ramdas and Rinaldo 2023): that it exceeds 1 / a takes 1 / a measurements on the
 average, however often one looks. As in a sequential test of Wald, newest measurements whose
 evidence falls below b exclude a fault that goes on, and those before them say no more. A usual
@@ -107,11 +106,9 @@ _BENDING = frozenset({'odometry_scale', 'odometry_turn', 'odometry_jump'})
 _RIGHT_LEFT = 0.25
 """Of the share of right measurements, what is left of it under a fault."""
 _WIDER = 5.0
-"""Spread of wrong measurements over that of right ones."""
-_GRID = np.linspace(-8.0, 8.0, 801)
-"""Of z, where means over right measurements, and over wrong ones of `_WIDER`, are summed."""
-FAR_SIGMAS = float(ndtri(1 - 0.001 / 2))
-"""What is further off does not fit: the probability of chance is 0.001."""
+"""k: size of wrong measurements over that of right ones."""
+_GRID = np.linspace(-8.0, 8.0, 161)
+"""Values of z over which the mean of right measurements is summed."""
 _UNUSUAL = 1e-4
 """False alarms by measurements: one costs the seconds until the robot fits again."""
 _EXCLUDED = 0.01
@@ -131,30 +128,32 @@ ORDINARY_SHARE = 0.1
 """Share of wrong measurements that is taken for granted where fewer were seen."""
 
 
-def denying(size: Array, usual: float) -> int:
-    """How many of the newest measurements, newest first, deny a map together; 0 = none do.
+def denying(size: Array, usual: float) -> Mask:
+    """(n,): of the newest measurements that deny a map together, which do not fit; n = 0: none do.
 
-    `size` (k,) are absolute residuals in standard deviations, `usual` the share of those that do
-    not fit at other times.
+    `size` (k,) are absolute residuals in standard deviations, newest first, `usual` the share of
+    those that do not fit at other times.
     """
-    if usual > _HALF:
-        return min(len(size), _MOST)
-    evidence = np.cumsum(_log_ratio(size[:_MOST], max(usual, ORDINARY_SHARE)))
-    evidence = evidence[np.minimum.accumulate(evidence) > np.log(_EXCLUDED)]
-    return int(np.argmax(evidence)) + 1 if np.any(evidence > -np.log(_UNUSUAL)) else 0
+    ratio = _log_ratio(size[:_MOST], min(max(usual, ORDINARY_SHARE), _HALF))
+    count = len(ratio)
+    if usual <= _HALF:
+        evidence = np.cumsum(ratio)
+        evidence = evidence[np.minimum.accumulate(evidence) > np.log(_EXCLUDED)]
+        count = int(np.argmax(evidence)) + 1 if np.any(evidence > -np.log(_UNUSUAL)) else 0
+    return np.asarray(ratio[:count] > 0)
 
 
 def _log_ratio(z: Array, usual: float) -> Array:
-    """(k,): logarithm of f_p / (c f_u)."""
-    right, wrong = 1 - usual, 1 - _RIGHT_LEFT * (1 - usual)
+    """(k,): logarithm of L / c."""
+    wrong = 1 - _RIGHT_LEFT * (1 - usual)
 
     def ratio(at: Array) -> Array:
         # Of the density of right measurements to that of wrong ones.
-        likely = _WIDER * np.exp(-np.minimum(at**2, 1e3) / 2 * (1 - _WIDER**-2))
-        return np.asarray(((1 - wrong) * likely + wrong) / (right * likely + usual))
+        likely = _WIDER * np.exp(-(1 - _WIDER**-2) / 2 * np.minimum(at, 1e3)**2)
+        return np.asarray(((1 - wrong) * likely + wrong) / ((1 - usual) * likely + usual))
 
     mean = np.average(ratio(_GRID), weights=np.exp(-_GRID**2 / 2))
-    return np.asarray(np.log(ratio(z)) - np.log(max(right * mean + usual * wrong / usual, 1.0)))
+    return np.asarray(np.log(ratio(z) / ((1 - usual) * mean + wrong)))
 
 
 @dataclass(frozen=True)
@@ -185,9 +184,11 @@ def gate_of(
         own = np.flatnonzero(sources.at(number))
         own = own[np.argsort(-sources.seconds[own], kind='stable')]
         size = np.abs(rows.whitened[own])
-        spread = np.clip(np.median(size) / _MEDIAN_SIGMA, 1.0, _LARGEST_NOISE) if len(own) else 1.0
-        count = denying(size / spread, float(np.sum(rows.far[own])) / max(len(own), 1))
-        reason = misfit_words(name, rows.far[own[:count]]) if count else _beyond_robust(
+        if len(own):
+            # The rows are whitened by the noise that is claimed.
+            size /= np.clip(np.median(size) / _MEDIAN_SIGMA, 1.0, _LARGEST_NOISE)
+        misfit = denying(size, float(np.sum(rows.far[own])) / max(len(own), 1))
+        reason = misfit_words(name, misfit) if len(misfit) else _beyond_robust(
             rows, recent & sources.at(number))
         if reason:
             robots[name] = reason

@@ -18,15 +18,13 @@ from ...graph import Estimate, Graph, Table, range_residuals
 from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments
-from ..integrity.gate import FAR_SIGMAS, denying, misfit_words
+from ..integrity.gate import denying, misfit_words
 from ..integrity.noise import CLOSURES, RANGES, SIGHTINGS
 from .graph_store import GraphStore
 from .solution import Location, RobotLocation, SegmentVerdict, Verdict
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
-
-
 
 
 _SOURCES = {'ranges': RANGES, 'relative_poses': CLOSURES, 'sightings': SIGHTINGS}
@@ -46,17 +44,17 @@ def contradictions(
     left = left[~store.treatment.rulings.ignored(whole, 'ranges', whole.ranges)[left]]
     ranges = whole.ranges.take(left)
     error = range_residuals(whole.replaced(ranges=ranges), estimate)
-    wider = {table: max(verdict.noise.factor(kind), 1.0) for table, kind in _SOURCES.items()}
-    parts = [_measured(whole, ranges, ranges.precision * error**2 / wider['ranges'], 1)]
+    factor = {table: max(verdict.noise.factor(kind), 1.0) for table, kind in _SOURCES.items()}
+    parts = [_measured(whole, ranges, ranges.precision * error**2 / factor['ranges'], 1)]
     for kind, table in graph.typed():
-        if kind.name not in wider:
+        if kind.name not in factor:
             continue
         chosen, square = rows[kind.name], squares[kind.name]
         if kind.name == 'relative_poses':
             closures = ~graph.relative_poses.odometry[chosen]
             chosen, square = chosen[closures], square[closures]
         parts.append(_measured(
-            graph, table.take(chosen), square / wider[kind.name],
+            graph, table.take(chosen), square / factor[kind.name],
             kind.degrees_of_freedom(graph.dimension)))
     stamp_ns, size, ends = (
         np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
@@ -64,19 +62,24 @@ def contradictions(
     found = {}
     for number, robot in enumerate(whole.robots):
         own = order[np.any(ends[:, order] == number, axis=0)]
-        count = denying(size[own], usual_share(verdict, robot))
-        if count:
-            found[robot] = misfit_words(robot, size[own[:count]] > FAR_SIGMAS)
+        misfit = denying(size[own], usual_share(verdict, robot))
+        if len(misfit):
+            found[robot] = misfit_words(robot, misfit)
     return found
 
 
 def _measured(
     graph: Graph, table: Table, squares: Array, freedom: int
 ) -> tuple[Index, Array, Index]:
-    """Stamps, sizes of a residual as likely in one dimension, and owners (2, k) of measurements."""
+    """Stamps, sizes of residuals in standard deviations, and owners (2, k) of measurements.
+
+    The size of several coordinates is that of one which is as unlikely.
+    """
     ends = [owners(graph, getattr(table, column)) for column in table.endpoints()]
-    return stamps_of(graph, table), np.sqrt(squares) if freedom == 1 else -ndtri(
-        np.maximum(chdtrc(freedom, squares), 1e-300) / 2), np.stack([ends[0], ends[-1]])
+    size = np.sqrt(squares)
+    if freedom > 1:
+        size = -ndtri(np.maximum(chdtrc(freedom, squares), np.finfo(float).tiny) / 2)
+    return stamps_of(graph, table), size, np.stack([ends[0], ends[-1]])
 
 
 def newest_of(verdict: Verdict, robot: str) -> SegmentVerdict | None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,12 +20,15 @@ from backend_world import (
 
 from sparser_ros.backend.integrity.faults import BURST, LENGTH, MISPLACED, ONGOING, Fault
 from sparser_ros.backend.integrity.noise import Noise
-from sparser_ros.backend.integrity.odometry_errors import SCALE
+from sparser_ros.backend.integrity.odometry_errors import SCALE, OdometryErrors
 from sparser_ros.backend.integrity.radio_errors import RadioErrors
 from sparser_ros.backend.process.wire import Answer, decode, verdict_message
-from sparser_ros.backend.session import contest
+from sparser_ros.backend.session import contest, fault_search
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.contest import robust_cost
+from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
+from sparser_ros.backend.session.judgement import judged
+from sparser_ros.backend.session.odometry_faults import solved_sizes
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, VerdictKind, tracked_map
 from sparser_ros.backend.session.tracker import Tracker
@@ -259,6 +263,25 @@ def test_odometry_that_is_too_long_is_solved_for():
         edges.translation, np.where(of_b, 1 - share, 1.0)[:, None] * claimed)
     assert any(one.kind == 'odometry_scale' and one.subject == 'B' for one in solution.findings)
     assert {one.location for one in solution.robots} == {Location.LOCATED}, solution.robots
+
+
+def test_an_error_that_no_odometry_has_is_not_taken_off(monkeypatch):
+    """Other faults, such as exchanged radios, bend several paths."""
+    auditor = auditor_of(with_long_odometry())
+    contest, _ = auditor._attempt(auditor._store.treatment, None)
+    truly = judged(contest, auditor.config)
+
+    def solved_for(size):
+        errors = OdometryErrors({(SCALE, name): share for name, share in size.items()})
+        monkeypatch.setattr(
+            fault_search, 'judged', lambda *_: dataclasses.replace(truly, errors=errors))
+        search = FaultSearch(
+            auditor._store, contest, auditor._solved, Attempts(), auditor.config)
+        search.run(partial(solved_sizes, elsewhere=lambda _: False))
+        return search.treatment.odometry_errors
+
+    assert solved_for({'B': 0.35}).size == {(SCALE, 'B'): 0.35}
+    assert not solved_for({'B': 0.35, 'A': 0.87})
 
 
 def scratch_ending(monkeypatch, ending, *, bounded):

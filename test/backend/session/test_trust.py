@@ -28,14 +28,18 @@ from sparser_ros.graph import squared_residuals
     # Each by itself is no surprise, so many are one.
     ([2.5] * 8, 0), ([2.5] * 20, 20), ([1.5] * 200, 0)])
 def test_only_measurements_that_fail_together_and_now_deny_a_map(misfit, count):
-    assert denying(np.array(misfit, dtype=float), 0.1) == count
+    denied = denying(np.array(misfit, dtype=float), 0.1)
+    assert len(denied) == count
+    # Some of them must not fit: the robot is withdrawn with their number.
+    assert np.any(denied) == bool(count)
 
 
 def test_where_many_fail_at_all_times_more_must_fail():
     six = np.full(6, 9.0)
-    assert denying(six, 0.1) and not denying(six, 0.4)
+    assert len(denying(six, 0.1)) == 6 and not len(denying(six, 0.4))
     # With more than half of them wrong no robust estimate is sure.
-    assert denying(six, 0.51) == 6
+    for usual in (0.51, 1.0):
+        np.testing.assert_array_equal(denying(six, usual), np.ones(6, dtype=bool))
 
 
 @pytest.mark.parametrize('usual', [0.0, 0.1, 0.4])
@@ -44,7 +48,7 @@ def test_the_usual_share_denies_nothing_however_often_one_looks(usual):
     for _ in range(20):
         # Wrong ones of the size that speaks most.
         size = np.where(rng.random(1000) < usual, 1e6, np.abs(rng.normal(size=1000)))
-        alarms += any(denying(size[first:], usual) for first in range(0, 800, 3))
+        alarms += any(len(denying(size[first:], usual)) for first in range(0, 800, 3))
     assert alarms <= 2
 
 
