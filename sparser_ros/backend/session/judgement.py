@@ -104,7 +104,10 @@ def judged(contest: Contest, config: SparserConfig) -> Judgement:
     Faults are named beside the noise that measurements claim; what they determine, and which
     faults may hide, follows the noise that they have.
     """
-    seen, noise_found = _seen_in(contest, config)
+    first, noise_found = contest.best, _noise_in(contest, config)
+    seen = seen_in(contest, config, noise_found.noise)
+    if contest.best is not first:
+        noise_found = _noise_in(contest, config)    # A better map explains some of the noise.
     noise = noise_found.noise
     frame, best, errors = contest.frame, contest.best, contest.data.treatment.odometry_errors
     weights = weights_of_rows(frame, best.result.stats.weights)
@@ -228,27 +231,28 @@ def _noise_in(contest: Contest, config: SparserConfig) -> NoiseFound:
         return NoiseFound()
 
 
-def _seen_in(contest: Contest, config: SparserConfig) -> tuple[Observability, NoiseFound]:
-    """What the measurements determine in the best candidate, beside the noise that they have.
+def seen_in(contest: Contest, config: SparserConfig, noise: Noise) -> Observability:
+    """What the measurements determine in the best candidate; better hypotheses are tried.
 
     The other placements that fit about as well in the rigid problem start solves of the whole
     graph; where one of them wins, it is judged in turn.
     """
     frame = contest.frame
+    graph = noise.applied_to(frame.graph)
     while True:
-        best, found = contest.best, _noise_in(contest, config)
+        best = contest.best
         seen = observe(
-            found.noise.applied_to(frame.graph), best.whole, frame.segments, frame.gauge,
-            config.backend.observability, weights_of_rows(frame, best.result.stats.weights),
+            graph, best.whole, frame.segments, frame.gauge, config.backend.observability,
+            weights_of_rows(frame, best.result.stats.weights),
             rejected_weight=config.backend.rejected_weight)
         tried = {one.start for one in contest.candidates}
         fresh = [one for one in seen.hypotheses[:MOST_HYPOTHESES] if one.words not in tried]
         if not fresh or len(contest.candidates) >= MOST_CANDIDATES:
-            return seen, found
+            return seen
         for one in fresh:
             contest.from_hypothesis(one.words, one.estimate)
         if contest.best is best:
-            return seen, found
+            return seen
 
 
 def weights_of_rows(frame: Frame, weights: dict[str, Array]) -> dict[str, Array]:
