@@ -22,7 +22,7 @@ import numpy as np
 import yaml
 from scipy.stats import chi2
 
-from sparser_ros.array_types import Array
+from sparser_ros.array_types import Array, Index
 from sparser_ros.backend.session.solution import Location, Solution
 from sparser_ros.config import ConfigError
 from sparser_ros.config.solver_config import SolverConfig
@@ -88,7 +88,7 @@ def play(graph: Graph, reference: Array, config: SparserConfig, ticks: int) -> T
 
 
 def _count(
-    tally: Tally, solution: Solution, graph: Graph, truth: Array, robot: Array, stamps: Array,
+    tally: Tally, solution: Solution, graph: Graph, truth: Array, robot: Index, stamps: Index,
     limit: float, d: int,
 ) -> None:
     path = solution.estimate.translation

@@ -306,7 +306,8 @@ def outcome(family: Family, seed: int) -> Outcome:
     return Outcome(
         float(error @ np.linalg.solve(covariance, error)), len(error),
         float(one @ error[:len(one)] / np.sqrt(one @ biases @ one)), found.applied,
-        *(ate(family, estimate, world.truth) for estimate in (raw, best, found.estimate)),
+        ate(family, raw, world.truth), ate(family, best, world.truth),
+        ate(family, found.estimate, world.truth),
         aligned(found.estimate, world.truth) / aligned(best, world.truth),
         aligned(found.estimate, world.truth, family.scaled) / aligned(
             best, world.truth, family.scaled),

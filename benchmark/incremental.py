@@ -76,16 +76,17 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     """The job `ticks`: one row per share of the graph."""
     solver = SolverConfig(robust=RobustConfig(kernel=job.get('kernel', 'none')))
     if 'synthetic' in job:
-        make = {'range': synthetic.range_graph, 'pose': synthetic.pose_graph}[job['synthetic']]
-        graph = make(job['poses'])
-        best, shares = solve(graph, solver, initial=estimate_of(graph)), SHARES[-1:]
+        graph = (synthetic.range_graph if job['synthetic'] == 'range'
+                 else synthetic.pose_graph)(job['poses'])
+        best = solve(graph, solver, initial=estimate_of(graph))
     else:
         graph = graph_file.read(Path(job['graph'])).validate()
-        best, shares = solve(graph, solver), SHARES
+        best = solve(graph, solver)
     if best.estimate is None:
         return {'error': best.message}
     increments = increments_of(graph, max(2 * TICKS, graph.n_poses // POSES_PER_TICK))
-    sizes = [round(share * len(increments)) for share in shares]
+    sizes = [round(share * len(increments))
+             for share in (SHARES[-1:] if 'synthetic' in job else SHARES)]
     return {'rows': [
         row(graph, best.estimate, increments[:size], solver) for size in sizes if size > TICKS]}
 

@@ -30,7 +30,7 @@ from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
 from sparser_ros.io import graph_file
 from sparser_ros.io.graph_bag import pose_stamps
-from sparser_ros.io.simulation import START_NS
+from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.linalg.rotations import align
@@ -148,6 +148,11 @@ def paths_of(
     return rows
 
 
+def true_path(run: Simulation, stamps_ns: Index) -> Callable[[str, Index], Array]:
+    """(robot, rows) -> (n, d): where a robot truly was, of poses at `stamps_ns`."""
+    return lambda robot, rows: run.positions(robot, stamps_ns[rows])
+
+
 def judged(fault: str, seed: int, minutes: float) -> Outcome:
     with single_threaded_blas():
         return outcome_of(scenario(fault, seed, minutes), seed)
@@ -174,8 +179,7 @@ def outcome_of(made: Scenario, seed: int) -> Outcome:
                 re.search(rf'\b{culprit}\b', text) for culprit in made.culprits for text in texts)
             poses = state.graph.poses
             paths = paths_of(
-                solution, made.run.robots, poses.robot,
-                lambda robot, rows, at=poses.stamp_ns: made.run.positions(robot, at[rows]))
+                solution, made.run.robots, poses.robot, true_path(made.run, poses.stamp_ns))
             errors = errors_of(made, paths)
             beside = level_errors(solution, state.graph.landmarks.names, paths, beacons)
             for robot in made.run.robots:

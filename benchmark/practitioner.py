@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,7 +212,7 @@ def export_graph(graph: Graph, arrays: Path, **more: NDArray[Any]) -> int:
         distance=ranges.distance_m, precision=ranges.precision,
         file_rotation=graph.poses.rotation, file_translation=graph.poses.translation,
         chained_rotation=chained.rotation, chained_translation=chained.translation,
-        own_rotation=own.rotation, own_translation=own.translation, **more,
+        own_rotation=own.rotation, own_translation=own.translation, **cast(Any, more),
     )
     return graph.dimension
 

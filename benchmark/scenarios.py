@@ -67,8 +67,8 @@ RECENT_S = 600.0
 
 
 def seconds_of(sample: Sample) -> float:
-    """Time of the data since their start."""
-    return (sample.stamp_ns - START_NS) / SECOND
+    """Time of reception since the start of the data."""
+    return (sample.received_ns - START_NS) / SECOND
 
 
 def samples_of(run: Simulation) -> Iterator[Sample]:

@@ -73,7 +73,7 @@ def increments_of(graph: Graph, ticks: int) -> list[Increment]:
             landmarks=Landmarks(
                 tuple(graph.landmarks.names[m] for m in marks),
                 np.where(fixed[:, None], graph.landmarks.position[marks], np.nan), fixed),
-            newest_stamp_ns=int(np.max(stamps[rows], initial=0)), **tables))
+            newest_stamp_ns=int(np.max(stamps[rows], initial=0)), measurements=tables))
     return made
 
 
