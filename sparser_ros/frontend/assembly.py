@@ -25,6 +25,7 @@ from ..graph import (
     RelativePoses,
     Table,
 )
+from ..graph.thinning import surplus
 from .clocks import DataClock, nanoseconds
 from .counters import Counters, EventLog
 from .frames import StaticFrames
@@ -38,6 +39,10 @@ MAX_WAITING = 10_000
 """Measurements of a kind that wait for odometry; further ones are refused."""
 MAX_KNOWN = 100_000
 """Sources whose newest stamp is remembered, and measurements, to know a second copy."""
+LEFT = 0.75
+"""Share of `keyframes.max_count` that a thinning leaves: the whole graph is handed over anew each
+time, so it should be rare, and a finer step than every second keyframe everywhere keeps the density
+smooth."""
 _log = logging.getLogger(__name__)
 Instant = tuple[int, int]
 """Number of a robot, and a stamp in data time."""
@@ -257,17 +262,38 @@ class Assembly:
         self._tracks, self._radios = shared.tracks, shared.radios
         self._landmarks: dict[str, int] = {}
         self._sequence = self._newest_ns = 0
-        self.n_poses = 0
+        self._n_poses = 0
         """Poses handed out so far and not thinned."""
+        self._most = self._next_thinning = self._config.keyframes.max_count
+        self.thinnings = self.keyframes_thinned = 0
 
-    def thin(self, keep: Mask) -> None:
-        """Forget poses but those of a mask (n,), right after `finish`."""
+    def thin(self) -> Mask | None:
+        """Forget old keyframes where there are too many, right after `finish`; a mask (n,) of the
+        poses that go. None = all stay."""
+        n = self._n_poses
+        if not self._most or n <= self._next_thinning:
+            return None
+        stamp_ns, chain = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        first = 0
+        for track in self._tracks:
+            stamp_ns[track.rows] = track.keyframe_stamps
+            chain[track.rows] = first + track.chains
+            first += len(track.segments)
+        # Newer keyframes are still to be attached to, by raw odometry.
+        settled_ns = int(stamp_ns.max()) - nanoseconds(self._config.odometry.history_s)
+        keep = ~surplus(stamp_ns, chain, int(LEFT * self._most), settled_ns)
+        # Where few may go (young ones, ends of odometry), the next try waits for new ones.
+        self._n_poses = int(np.sum(keep))
+        self._next_thinning = max(self._most, self._n_poses + int((1 - LEFT) * self._most))
+        if self._n_poses == n:
+            return None
         place = np.cumsum(keep) - 1
         for track in self._tracks:
             rows = np.array(track.rows, dtype=np.int64)
-            mine = keep[rows]
-            track.thin(mine, place[rows[mine]])
-        self.n_poses = int(np.sum(keep))
+            track.thin(keep[rows], place[rows[keep[rows]]])
+        self.thinnings += 1
+        self.keyframes_thinned += n - self._n_poses
+        return ~keep
 
     def begin(self, keyframe: Callable[[Assembly, int, int, Pose, int], None]) -> None:
         """Start an increment: number the new keyframes, so that measurements can name them.
@@ -282,9 +308,9 @@ class Assembly:
             for number in range(len(track.rows), len(track.keyframe_stamps)))
         poses = [self._tracks[robot].keyframe_poses[number] for _, robot, number in fresh]
         for (stamp_ns, robot, _), pose in zip(fresh, poses, strict=True):
-            self._tracks[robot].rows.append(self.n_poses)
-            keyframe(self, robot, self.n_poses, pose, stamp_ns)
-            self.n_poses += 1
+            self._tracks[robot].rows.append(self._n_poses)
+            keyframe(self, robot, self._n_poses, pose, stamp_ns)
+            self._n_poses += 1
             self._newest_ns = max(self._newest_ns, stamp_ns)
         for track in self._tracks:
             for edge in track.take_edges():

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from ..config import SparserConfig
 from .clocks import nanoseconds
 from .counters import KindCounters
-from .motion import Pose, Space, Vector, pose_fault
+from .motion import Pose, Space, pose_fault
 from .samples import FrameSample, OdometrySample
 
 _SPACE = Space()
@@ -28,8 +28,8 @@ FRAME_WAIT_NS = nanoseconds(2.0)
 where it sits: who publishes that keeps it for late subscribers, who get it within a second."""
 MAX_UNMOUNTED = 10000
 """Messages of a robot that wait so at most; with more the wait ends."""
-Unmounted = tuple[int, OdometrySample, int]
-"""Number of the robot, message, and its stamp in data time."""
+Unmounted = tuple[OdometrySample, int]
+"""A message, and its stamp in data time."""
 
 
 class StaticFrames:
@@ -127,83 +127,74 @@ def _plain(name: str) -> str:
     return name.lstrip('/')
 
 
-class Mountings:
-    """Places on their robots of the frames that odometry tracks; constant transforms.
+class Mounting:
+    """Places on one robot of the frames that its odometry tracks; constant transforms.
 
     What is decided of a frame stays: a transform that comes later would be a jump of the robot.
     """
 
-    def __init__(self, config: SparserConfig, frames: StaticFrames) -> None:
+    def __init__(self, config: SparserConfig, robot: str, frames: StaticFrames) -> None:
         self._frames = frames if config.frames.static_topic else None
-        self._bases = {
-            robot: _plain(config.topic(config.frames.base, robot)) for robot in config.robots}
-        self._configured: dict[str, Pose] = {
-            robot: _inverse(mounting(values))
-            for robot, values in config.odometry.sensor_poses.items() if values}
-        self._decided: dict[tuple[str, str], Pose | None] = {}
-        """T_sensor_base by robot and frame; None = taken as the base."""
-        self._waiting: dict[str, deque[Unmounted]] = {}
+        self._base = _plain(config.topic(config.frames.base, robot))
+        values = config.odometry.sensor_poses.get(robot)
+        self._configured = _inverse(mounting(values)) if values else None
+        self._decided: dict[str, Pose | None] = {}
+        """T_sensor_base by frame; None = taken as the base."""
+        self._waiting: deque[Unmounted] = deque()
 
-    def known(self, robot: str, frame: str) -> bool:
-        """True if the place of a frame on a robot is known, the base itself excepted."""
-        return self._sensor_base(robot, _plain(frame)) is not None
+    def sensor_base(self, frame: str) -> Pose | None:
+        """T_sensor_base; None where the frame is, or counts as, the base."""
+        return self._configured or self._decided.get(_plain(frame))
 
-    def _sensor_base(self, robot: str, frame: str) -> Pose | None:
-        return self._configured.get(robot) or self._decided.get((robot, frame))
-
-    def offer(self, number: int, sample: OdometrySample, stamp_ns: int) -> list[Unmounted]:
+    def offer(self, sample: OdometrySample, stamp_ns: int) -> list[Unmounted]:
         """The messages whose turn has come: this one, with those that waited; or none."""
-        robot, settled = sample.robot, self._settled(sample)
-        if settled and robot not in self._waiting:
-            return [(number, sample, stamp_ns)]
-        waiting = self._waiting.setdefault(robot, deque())
-        waiting.append((number, sample, stamp_ns))
-        if settled or stamp_ns - waiting[0][2] >= FRAME_WAIT_NS or len(waiting) >= MAX_UNMOUNTED:
-            return self._release(robot)
-        return []
+        settled = self._settled(sample)
+        if settled and not self._waiting:
+            return [(sample, stamp_ns)]
+        self._waiting.append((sample, stamp_ns))
+        return self.released(settled or stamp_ns - self._waiting[0][1] >= FRAME_WAIT_NS
+                             or len(self._waiting) >= MAX_UNMOUNTED)
 
     def _settled(self, sample: OdometrySample) -> bool:
         """True if a message need not wait (any longer)."""
-        robot, frame = sample.robot, _plain(sample.child_frame_id)
-        if self._frames is None or frame in ('', self._bases[robot]) \
-                or robot in self._configured or (robot, frame) in self._decided:
+        frame = _plain(sample.child_frame_id)
+        if self._frames is None or frame in ('', self._base) \
+                or self._configured or frame in self._decided:
             return True
-        pose = self._frames.between(self._bases[robot], frame)
+        pose = self._frames.between(self._base, frame)
         if pose is not None:
-            self._decided[robot, frame] = _inverse(pose)
+            self._decided[frame] = _inverse(pose)
         return pose is not None
 
-    def _release(self, robot: str) -> list[Unmounted]:
-        """Messages that waited of a robot; unknown frames count as the base from now on."""
-        waiting = self._waiting.pop(robot, ())
-        for _, sample, _ in waiting:
+    def released(self, flush: bool) -> list[Unmounted]:
+        """Messages that need not wait any longer after new transforms.
+
+        With `flush` all: frames that are still unknown count as the base from now on.
+        """
+        if not (flush or all(self._settled(sample) for sample, _ in self._waiting)):
+            return []
+        waiting, self._waiting = self._waiting, deque()
+        for sample, _ in waiting:
             if not self._settled(sample):
-                self._decided[robot, _plain(sample.child_frame_id)] = None
+                self._decided[_plain(sample.child_frame_id)] = None
         return list(waiting)
 
-    def released(self, flush: bool) -> list[Unmounted]:
-        """Messages that need not wait any longer after new transforms; with `flush` all."""
-        return [message for robot, waiting in list(self._waiting.items())
-                if flush or all(self._settled(sample) for _, sample, _ in waiting)
-                for message in self._release(robot)]
-
-    def late(self) -> list[tuple[str, str]]:
-        """(robot, frame) of odometry taken as the base, though by now transforms say otherwise."""
+    def late(self) -> list[str]:
+        """Frames of odometry taken as the base, though by now transforms say otherwise."""
         return [] if self._frames is None else [
-            (robot, frame) for (robot, frame), known in self._decided.items()
-            if known is None and self._frames.between(self._bases[robot], frame) not in (
+            frame for frame, known in self._decided.items()
+            if known is None and self._frames.between(self._base, frame) not in (
                 None, _SPACE.identity)]
 
-    def base(
-        self, robot: str, frame: str, position: Sequence[float], quat: Sequence[float]
-    ) -> tuple[Vector, Vector]:
-        """Position and quaternion of T_odom_base where those of T_odom_sensor are given.
+    def base(self, sample: OdometrySample) -> tuple[Sequence[float], Sequence[float]]:
+        """Position and quaternion of T_odom_base.
 
         Always in space: a sensor that is tilted has another heading than its robot.
         """
-        known = self._sensor_base(robot, _plain(frame))
+        position, quat = sample.position_xyz.tolist(), sample.quat_xyzw.tolist()
+        known = self.sensor_base(sample.child_frame_id)
         if known is None:
-            return tuple(position), tuple(quat)
+            return position, quat
         pose = _SPACE.compose(_SPACE.pose(position, quat), known)
         return pose[:3], pose[3:]
 

@@ -33,7 +33,7 @@ from .samples import (
     Sample,
 )
 from .sightings import Sightings
-from .track import ThinningRule, Track
+from .track import Track
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,6 @@ class Frontend:
             self._ranges, self._sightings, Closures(shared), Fixes(shared),
             Heights(shared, self._levels), Attitudes(shared, self._levels)]
         self._intakes = {intake.kind: intake for intake in intakes}
-        self._thinning = ThinningRule(config)
         self._assembly = Assembly(shared)
 
     def reset(self, keep_beacons: bool = False,
@@ -167,7 +166,7 @@ class Frontend:
         """Take in a sample at its stamp in data time."""
         if isinstance(sample, OdometrySample):
             jumped = self.time_jump
-            taken = self._odometry.add(self._numbers[sample.robot], sample, stamp_ns)
+            taken = self._odometry.add(sample, stamp_ns)
             self.counters.time_jumps += self.time_jump and not jumped
             return taken
         return self._intakes[sample.kind].add(sample, stamp_ns)
@@ -204,21 +203,19 @@ class Frontend:
         gaps. None = all stay. It depends on the data alone, and so comes at the same place again
         when they are taken in again.
         """
-        drop = self._thinning.surplus(self._tracks, self._assembly.n_poses)
-        if drop is None:
-            return None
-        self._assembly.thin(~drop)
-        for intake in self._intakes.values():
-            intake.detach()
+        drop = self._assembly.thin()
+        if drop is not None:
+            for intake in self._intakes.values():
+                intake.detach()
         return drop
 
     @property
     def thinnings(self) -> int:
-        return self._thinning.count
+        return self._assembly.thinnings
 
     @property
     def keyframes_thinned(self) -> int:
-        return self._thinning.gone
+        return self._assembly.keyframes_thinned
 
     # -- state -----------------------------------------------------------------------------------
 

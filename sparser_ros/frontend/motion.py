@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array
-from ..config.frontend_config import OdometryConfig
 from ..linalg.rotations import angle_to_matrix, quat_to_matrix
 
 Pose = tuple[float, ...]
@@ -321,19 +320,6 @@ def fault(covariance: Array, dimension: int) -> str:
     matrix = np.array(rows)
     matrix = (matrix + matrix.T) / 2
     return '' if np.linalg.eigvalsh(matrix)[0] > -1e-9 * max(diagonal) else 'not_positive'
-
-
-def configured(distance: float, angle: float, seconds: float, options: OdometryConfig
-               ) -> tuple[float, float]:
-    """Variances per axis (translation, rotation) of a random walk along that motion."""
-    o = options
-    seconds = max(seconds, 1e-9)
-    return (
-        o.sigma_m_per_sqrt_m**2 * distance + o.sigma_m_per_sqrt_rad**2 * angle
-        + o.sigma_m_per_sqrt_s**2 * seconds,
-        o.sigma_rad_per_sqrt_m**2 * distance + o.sigma_rad_per_sqrt_rad**2 * angle
-        + o.sigma_rad_per_sqrt_s**2 * seconds,
-    )
 
 
 def believed_m2(options: Any, variance: float) -> float:

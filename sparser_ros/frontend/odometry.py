@@ -16,16 +16,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from typing import NamedTuple
 
 from ..config.frontend_config import OdometryConfig
 from ..graph.finding import Finding
 from .assembly import Shared, StampOrder
 from .clocks import BACK_NS, JUMP_MESSAGES, MAX_FUTURE_NS, nanoseconds
-from .frames import Mountings, Unmounted
+from .frames import Mounting
 from .motion import Geometry, pose_fault
 from .samples import OdometrySample
-from .track import Gap, Reading, Track
+from .track import Reading, Step
 
 STEP_SLACK_M, STEP_SLACK_RAD = 0.5, 0.5
 """A step between two messages may exceed the limits by this much, as corrections of visual odometry
@@ -64,12 +63,6 @@ JUDGED, FEW = 21, 2
 """Newest messages of a robot; where most of them, and more than a few, are no poses, none is
 believed."""
 MAX_FRAME_NAMES = 1000
-
-
-class Step(NamedTuple):
-    seconds: float
-    distance_m: float
-    angle_rad: float
 
 
 class StepRule:
@@ -116,13 +109,14 @@ class StepRule:
         """So many median periods of the last messages, s; 0 = not known yet."""
         return periods * (statistics.median(self._periods) * 1e-9) if self._periods else 0.0
 
-    def gap(self, step: Step, longest_s: float = 0.0) -> Gap | None:
-        """The silence before a reading; None = none worth the name, or not as long as given."""
-        seconds = step.seconds
-        if seconds <= max(self._options.gap_s, longest_s) or seconds <= self._usual_s(GAP_PERIODS):
-            return None
-        return Gap(max(step.distance_m, (self._rate(1) or 0.0) * seconds),
-                   max(step.angle_rad, (self._rate(2) or 0.0) * seconds))
+    def silent(self, step: Step) -> bool:
+        """True if a step is over a silence worth the name."""
+        return step.seconds > max(self._options.gap_s, self._usual_s(GAP_PERIODS))
+
+    def unseen(self, step: Step) -> Step:
+        """What the robot may have done in the silence that a step is over."""
+        return Step(step.seconds, max(step.distance_m, (self._rate(1) or 0.0) * step.seconds),
+                    max(step.angle_rad, (self._rate(2) or 0.0) * step.seconds))
 
     def possible(self, step: Step) -> bool:
         """True if the step from one reading to a later one is a motion."""
@@ -133,7 +127,7 @@ class StepRule:
         speed = self._rate(1)
         if speed is not None and length < math.inf:
             length = min(length, speed * seconds + MOST_ACCELERATION * seconds**2)
-            if self.gap(step) is not None:
+            if self.silent(step):
                 top = TOP_SPEED_FACTOR * max(self._top_speed, LEAST_TOP_SPEED)
                 length = min(length, top * seconds)
         return (step.distance_m <= length + STEP_SLACK_M
@@ -154,7 +148,7 @@ class StepRule:
             return 'restart'
         if not self.possible(step):
             return 'jump'
-        if self.gap(step) is not None:
+        if self.silent(step):
             return 'gap'
         # So late that its stamp may as well be wrong.
         return 'pause' if 0 < self._usual_s(PAUSE_PERIODS) < step.seconds else ''
@@ -192,20 +186,28 @@ class ReorderBuffer(StampOrder[Reading]):
 class OdometryGate:
     """Decides about every reading of one robot: it goes to the track, or is dropped."""
 
-    def __init__(self, robot: str, track: Track, shared: Shared) -> None:
-        self._robot = robot
+    def __init__(self, number: int, shared: Shared) -> None:
+        self.robot, self.track = shared.config.robots[number], shared.tracks[number]
+        self._space = shared.space
         self._clock = shared.clock
         self._events = shared.events
         self._counters = shared.counters.odometry
         self._rule = StepRule(shared.config.odometry, shared.space)
         self._buffer = ReorderBuffer()
-        self.track = track
+        self.mounting = Mounting(shared.config, self.robot, shared.frames)
+        self.absurd: deque[bool] = deque(maxlen=JUDGED)
+        """True for each of the newest messages that is no pose."""
         self.last: Reading | None = None
         """The newest reading believed."""
         self._suspects: list[Reading] = []
         self._fault = ''
         """Why the suspects wait: jump, restart, gap, pause or start."""
         self._begin_ns = 0
+
+    def reading(self, sample: OdometrySample, stamp_ns: int) -> Reading:
+        """A message as one of the base of the robot, in the configured dimension."""
+        return Reading(stamp_ns, self._space.pose(*self.mounting.base(sample)),
+                       sample.pose_covariance, sample.twist_covariance)
 
     @property
     def frontier_ns(self) -> int:
@@ -275,7 +277,7 @@ class OdometryGate:
         other = self._rule.step(self.last, reading)
         return step.distance_m + step.angle_rad <= other.distance_m + other.angle_rad
 
-    def _pass(self, reading: Reading, step: Step | None = None, gap: Gap | None = None) -> None:
+    def _pass(self, reading: Reading, step: Step | None = None, unseen: Step | None = None) -> None:
         """Hand a reading over; without a step a segment begins with it."""
         if step is None:
             self._rule.forget()
@@ -283,7 +285,7 @@ class OdometryGate:
             self._rule.learn(self.last, reading, step)
         self.last = reading
         self._begin_ns = self._begin_ns or reading.stamp_ns
-        warning = self.track.add(reading, step is None, gap)
+        warning = self.track.add(reading, unseen or step, unseen is not None)
         if warning:
             self._counters.warnings[warning] += 1
         self._clock.advance(reading.stamp_ns)
@@ -299,7 +301,7 @@ class OdometryGate:
             self._counters.waiting -= 1
             self._counters.drop('implausible')
         first = suspects[0]
-        subject, when = f'the odometry of {self._robot}', self._when(first)
+        subject, when = f'the odometry of {self.robot}', self._when(first)
         many = f'{len(suspects)} messages' if len(suspects) > 1 else 'one message'
         if self.last is None:
             text, value = f'{many} of {subject} did not go with what followed: dropped', 0.0
@@ -314,7 +316,7 @@ class OdometryGate:
                 f'{subject} jumps to and fro, as if two sources published it: one of them is '
                 'dropped; `ros2 topic info -v` on its topic names the publishers')
         self._events.add(self.last.stamp_ns if self.last else first.stamp_ns,
-                         Finding(kind, self._robot, text, value, 'm'))
+                         Finding(kind, self.robot, text, value, 'm'))
 
     def _confirm(self) -> None:
         """Believe the suspects: they agree with one another."""
@@ -326,7 +328,7 @@ class OdometryGate:
 
     def _resume(self, last: Reading, first: Reading) -> None:
         """Go on after an interruption: across it, or in a new segment."""
-        rule, name = self._rule, f'the odometry of {self._robot}'
+        rule, name = self._rule, f'the odometry of {self.robot}'
         step = rule.step(last, first)
         kind, what, value, unit = {
             'gap': ('odometry_gap', f'was silent for {step.seconds:.1f} s', step.seconds, 's'),
@@ -334,12 +336,12 @@ class OdometryGate:
                         f'{step.distance_m:.1f} m away', step.distance_m, 'm'),
         }.get(self._fault, (
             'odometry_jump', f'jumped by {step.distance_m:.1f} m', step.distance_m, 'm'))
-        across = self._fault == 'gap' and rule.gap(step, MAX_GAP_S) is None
+        across = self._fault == 'gap' and step.seconds <= MAX_GAP_S
         end = 'the motion across it is uncertain' if across else 'a new segment begins there'
         self._events.add(first.stamp_ns, Finding(
-            kind, self._robot, f'{name} {what}, {self._when(first)}: {end}', value, unit))
+            kind, self.robot, f'{name} {what}, {self._when(first)}: {end}', value, unit))
         if across:
-            self._pass(first, step, rule.gap(step))
+            self._pass(first, step, rule.unseen(step))
         else:
             self._pass(first)
 
@@ -352,20 +354,15 @@ class Odometry:
     """The odometry of all robots on its way to their tracks."""
 
     def __init__(self, shared: Shared) -> None:
-        config = self._config = shared.config
-        self._space = shared.space
+        self._config = shared.config
         self._clock = shared.clock
         self._counters = shared.counters.odometry
         self._events = shared.events
-        self._mountings = Mountings(config, shared.frames)
+        self._gates = {robot: OdometryGate(number, shared)
+                       for number, robot in enumerate(shared.config.robots)}
         self._told_late: set[tuple[str, str]] = set()
-        self._gates = [OdometryGate(robot, track, shared)
-                       for robot, track in zip(config.robots, shared.tracks, strict=True)]
-        self._backward: dict[int, tuple[int, int]] = {}
+        self._backward: dict[str, tuple[int, int]] = {}
         """(messages that follow one another, last stamp) since odometry last went on forwards."""
-        self._absurd: dict[str, deque[bool]] = {
-            robot: deque(maxlen=JUDGED) for robot in config.robots}
-        """True for each of the newest messages that is no pose, by robot."""
         self._present = 0
         """Count of messages of the present, by the clock, at the last of these."""
         self.time_jump = False
@@ -378,49 +375,48 @@ class Odometry:
         reason = pose_fault(sample.position_xyz.tolist(), quat)
         if not reason and abs(math.hypot(*quat) - 1) > 0.01:
             self._counters.warnings['quaternion_norm'] += 1
-        absurd = self._absurd[sample.robot]
+        absurd = self._gates[sample.robot].absurd
         absurd.append(bool(reason))
         # An angle in all four components has norm 1 by chance now and then.
         return reason or (
             'among_absurd' if sum(absurd) > max(len(absurd) / 2, FEW) else '')
 
-    def add(self, number: int, sample: OdometrySample, stamp_ns: int) -> bool:
-        ready = self._mountings.offer(number, sample, stamp_ns)
-        if not ready:
-            self._counters.waiting += 1
-            return True
-        self._add_released(ready[:-1])
-        return self._offer(number, sample, stamp_ns)
+    def add(self, sample: OdometrySample, stamp_ns: int) -> bool:
+        gate = self._gates[sample.robot]
+        ready = gate.mounting.offer(sample, stamp_ns)
+        self._counters.waiting += 1 - len(ready)
+        taken = [self._offer(gate, *message) for message in ready]
+        return not taken or taken[-1]
 
-    def _add_released(self, messages: list[Unmounted]) -> None:
-        for number, sample, stamp_ns in messages:
-            self._counters.waiting -= 1
-            self._offer(number, sample, stamp_ns)
+    def _release(self, flush: bool) -> None:
+        """Go on with messages that waited for the place of their frame."""
+        for gate in self._gates.values():
+            for message in gate.mounting.released(flush):
+                self._counters.waiting -= 1
+                self._offer(gate, *message)
 
     def look_at_frames(self) -> None:
-        self._add_released(self._mountings.released(flush=False))
-        for robot, frame in self._mountings.late():
-            if (robot, frame) not in self._told_late:
-                self._told_late.add((robot, frame))
-                self._events.add(self._clock.newest_ns, Finding(
-                    'frame_late', robot, f'where {frame} sits on {robot} came after its odometry '
-                    'had begun, which counts as that of the base until a reset'))
+        self._release(flush=False)
+        for robot, gate in self._gates.items():
+            for frame in gate.mounting.late():
+                if (robot, frame) not in self._told_late:
+                    self._told_late.add((robot, frame))
+                    self._events.add(self._clock.newest_ns, Finding(
+                        'frame_late', robot, f'where {frame} sits on {robot} came after its '
+                        'odometry had begun, which counts as that of the base until a reset'))
 
     def flush(self) -> None:
-        self._add_released(self._mountings.released(flush=True))
-        for gate in self._gates:
+        self._release(flush=True)
+        for gate in self._gates.values():
             gate.flush()
 
-    def _offer(self, number: int, sample: OdometrySample, stamp_ns: int) -> bool:
-        gate, counters = self._gates[number], self._counters
+    def _offer(self, gate: OdometryGate, sample: OdometrySample, stamp_ns: int) -> bool:
+        counters = self._counters
         if gate.knows(stamp_ns):
             return counters.drop('duplicate')
-        pose = self._space.pose(*self._mountings.base(
-            sample.robot, sample.child_frame_id, sample.position_xyz.tolist(),
-            sample.quat_xyzw.tolist()))
-        reading = Reading(stamp_ns, pose, sample.pose_covariance, sample.twist_covariance)
+        reading = gate.reading(sample, stamp_ns)
         if stamp_ns < gate.frontier_ns:
-            return self._older(number, gate, reading)
+            return self._older(gate, reading)
         self._backward.clear()
         if len(self._frames_seen) < MAX_FRAME_NAMES:
             self._frames_seen.add((sample.robot, sample.frame_id, sample.child_frame_id))
@@ -429,36 +425,33 @@ class Odometry:
         gate.offer(reading)
         return counters.dropped.total() == refused or gate.last is reading
 
-    def _older(self, number: int, gate: OdometryGate, reading: Reading) -> bool:
-        """A message older than others of its robot."""
-        counters = self._counters
-        far = gate.frontier_ns - reading.stamp_ns > BACK_NS
+    def _older(self, gate: OdometryGate, reading: Reading) -> bool:
+        """A message older than others of its robot.
+
+        Far older, it has a bad stamp, or a clock was set back, or a bag starts again. The last two
+        are believed when such messages follow one another in time while nothing comes that is
+        stamped with the present.
+        """
+        counters, back_ns = self._counters, gate.frontier_ns - reading.stamp_ns
         counters.waiting += 1
         # A first message of all that is far ahead has a wrong stamp.
-        if (far or gate.last is not None) and gate.offer_older(reading):
+        if (back_ns > BACK_NS or gate.last is not None) and gate.offer_older(reading):
             return True
         counters.waiting -= 1
-        if not far:
+        if back_ns <= BACK_NS:
             gate.late(reading.stamp_ns)
             return counters.drop('out_of_order')
-        return self._backwards(number, reading.stamp_ns, gate.frontier_ns - reading.stamp_ns)
-
-    def _backwards(self, number: int, stamp_ns: int, back_ns: int) -> bool:
-        """A message far older than others of its robot: a bad stamp, a clock set back, a bag
-        that starts again. The last two are believed when such messages follow one another in time
-        while nothing comes that is stamped with the present."""
-        name = self._config.robots[number]
         if self._clock.present != self._present:
             self._backward.clear()
             self._present = self._clock.present
-        count, last_ns = self._backward.get(number, (0, stamp_ns - 1))
-        count = count + 1 if 0 < stamp_ns - last_ns < MAX_FUTURE_NS else 1
-        self._backward[number] = count, stamp_ns
+        count, last_ns = self._backward.get(gate.robot, (0, reading.stamp_ns - 1))
+        count = count + 1 if 0 < reading.stamp_ns - last_ns < MAX_FUTURE_NS else 1
+        self._backward[gate.robot] = count, reading.stamp_ns
         self.time_jump = self.time_jump or count >= JUMP_MESSAGES
         self._events.add(self._clock.newest_ns, Finding(
-            'odometry_backwards', name, f'the stamps of the odometry of {name} went back by '
-            f'{back_ns * 1e-9:.1f} s: such messages are dropped', back_ns * 1e-9, 's'))
-        return self._counters.drop('time_backwards')
+            'odometry_backwards', gate.robot, f'the stamps of the odometry of {gate.robot} went '
+            f'back by {back_ns * 1e-9:.1f} s: such messages are dropped', back_ns * 1e-9, 's'))
+        return counters.drop('time_backwards')
 
     def frame_warning(self) -> str:
         """Frame names of messages that differ from the configured ones, in words."""
@@ -468,18 +461,17 @@ class Odometry:
                 config.topic(name, robot) for name in (config.frames.odom, config.frames.base))
             # That of a sensor is not known by name.
             if frame.lstrip('/') != odom or not (
-                    child.lstrip('/') == base or self._mountings.known(robot, child)):
+                    child.lstrip('/') == base or self._gates[robot].mounting.sensor_base(child)):
                 return (f'odometry of {robot} has frames {frame!r} and {child!r}, but frames.odom '
                         f'and frames.base say {odom!r} and {base!r}')
         return ''
 
     def findings(self) -> tuple[Finding, ...]:
-        findings, newest = [], self._clock.newest_ns
-        for name, gate in zip(self._config.robots, self._gates, strict=True):
-            stamps = gate.track.stamps
-            if stamps and newest - stamps[-1] > SILENT_NS:
-                seconds = (newest - stamps[-1]) * 1e-9
-                findings.append(Finding(
-                    'odometry_silent', name,
-                    f'the odometry of {name} has been silent for {seconds:.1f} s', seconds, 's'))
-        return tuple(findings)
+        newest_ns = self._clock.newest_ns
+        silent = {robot: (newest_ns - gate.track.stamps[-1]) * 1e-9
+                  for robot, gate in self._gates.items()
+                  if gate.track.stamps and newest_ns - gate.track.stamps[-1] > SILENT_NS}
+        return tuple(Finding(
+            'odometry_silent', robot,
+            f'the odometry of {robot} has been silent for {seconds:.1f} s', seconds, 's')
+            for robot, seconds in silent.items())

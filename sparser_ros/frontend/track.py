@@ -1,5 +1,4 @@
-"""The odometry of one robot: recent poses, keyframes, the noise between consecutive keyframes, and
-which keyframes go when there are too many."""
+"""The odometry of one robot: recent poses, keyframes, and the noise between consecutive ones."""
 
 from __future__ import annotations
 
@@ -7,15 +6,14 @@ import bisect
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..config import SparserConfig
-from ..graph.thinning import surplus
 from .clocks import MAX_STAMP_NS, nanoseconds
-from .motion import Covariance, Geometry, Pose, believed, configured, fault
+from .motion import Covariance, Geometry, Pose, believed, fault
 from .record import OdometryRecord, PoseColumn, RecordedOdometry
 
 LONGEST_GAP_NS = nanoseconds(2.0)
@@ -23,9 +21,6 @@ LONGEST_GAP_NS = nanoseconds(2.0)
 RECORDED = 100_000
 """Messages of a robot kept for trajectories at the rate of the odometry, 40 bytes each, 72 in
 space."""
-_LEFT = 0.75
-"""Share of the limit that a thinning leaves: the whole graph is handed over anew each time, so it
-should be rare, and a finer step than every second keyframe everywhere keeps the density smooth."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +33,21 @@ class Reading:
     twist_covariance: Array
 
 
-@dataclass(frozen=True)
-class Gap:
-    """Silence before a reading: what the robot may have done meanwhile."""
+class Step(NamedTuple):
+    """How far a robot went, or may have gone, from one reading to the next."""
 
-    path_m: float
-    turn_rad: float
+    seconds: float
+    distance_m: float
+    angle_rad: float
 
 
-@dataclass(frozen=True)
-class OdometryEdge:
-    """Motion from keyframe `number - 1` to keyframe `number`."""
+class OdometryEdge(NamedTuple):
+    """Motion from keyframe `number - 1` to keyframe `number`, with mean variances per axis."""
 
     number: int
     motion: Pose
     translation_variance: float
-    """Mean per axis, m^2."""
     rotation_variance: float
-    """Mean per axis, rad^2."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +62,7 @@ class Attachment:
 class Track:
     """Poses of one robot in its odometry frame, in time order."""
 
-    def __init__(
-        self, robot: int, config: SparserConfig, space: Geometry,
-    ) -> None:
+    def __init__(self, robot: int, config: SparserConfig, space: Geometry) -> None:
         options = config.odometry
         self._robot = robot
         self._space = space
@@ -102,8 +92,6 @@ class Track:
         """Pose rows of the keyframes handed out so far."""
         self.segments: list[int] = []
         """Numbers of the keyframes at which a segment begins, the first one included."""
-        self._breaks: list[int] = []
-        """Their stamps."""
         self._record = OdometryRecord(len(space.identity), RECORDED)
         self.travelled_m = 0.0
         """Way since the start."""
@@ -117,10 +105,11 @@ class Track:
         self._covariance = covariance
         self._gap_variances = (0.0, 0.0)
 
-    def add(self, reading: Reading, new_segment: bool = False, gap: Gap | None = None) -> str:
+    def add(self, reading: Reading, step: Step | None, unseen: bool = False) -> str:
         """Append a reading newer than all others; returns a warning, '' = none.
 
-        Of a new segment nothing is known of the motion before it (not even that the robot goes on
+        `unseen`: the step is only what the robot may have made in a silence. Without a step a
+        segment begins. Nothing is known of the motion before it (not even that the robot goes on
         with its velocity: a simulator may have set it elsewhere): its first reading becomes a
         keyframe without an edge into it.
         """
@@ -128,33 +117,26 @@ class Track:
         warning, usable = '', None
         if self._mode == 'pose_accumulated':
             warning, usable = self._usable(reading.pose_covariance)
-        if new_segment or not self.stamps:
+        if step is None or not self.stamps:
             self.segments.append(len(self.keyframe_stamps))
-            self._breaks.append(stamp_ns)
             self._append(stamp_ns, pose)
             self._keyframe(stamp_ns, pose, usable)
             return warning
-        step = space.between(self.poses[-1], pose)
-        seconds = (stamp_ns - self.stamps[-1]) * 1e-9
-        distance, angle = space.distance(step), space.angle(step)
-        if gap is not None:
-            distance, angle = gap.path_m, gap.turn_rad
-            unseen = configured(distance, angle, seconds, self._options)
-            self._gap_variances = (self._gap_variances[0] + unseen[0],
-                                   self._gap_variances[1] + unseen[1])
-        self.travelled_m += distance
-        self._path += distance
-        self._turn += angle
-        self._append(stamp_ns, pose)
+        if unseen:
+            self._gap_variances = self._widened(self._configured(*step))
+        self.travelled_m += step.distance_m
+        self._path += step.distance_m
+        self._turn += step.angle_rad
         if self._mode in ('pose_increment', 'twist'):
-            warning, noise = self._step_noise(reading, distance, angle, seconds)
-            self._total = self._space.appended(self._total, self._motion, step, noise)
+            warning, noise = self._step_noise(reading, step)
+            self._total = space.appended(
+                self._total, self._motion, space.between(self.poses[-1], pose), noise)
+        self._append(stamp_ns, pose)
         motion = self._motion = space.between(self.keyframe_poses[-1], pose)
         if self._is_keyframe(motion, stamp_ns - self.keyframe_stamps[-1]):
             variances, doubt = self._variances(stamp_ns, pose, usable)
             self.edges.append(OdometryEdge(
-                len(self.keyframe_stamps), motion,
-                *believed(self._options, *variances)))
+                len(self.keyframe_stamps), motion, *believed(self._options, *variances)))
             self._keyframe(stamp_ns, pose, usable)
             warning = warning or doubt
         return warning
@@ -169,22 +151,15 @@ class Track:
             or self._space.angle(motion) >= options.angle_rad
         )
 
-    def _step_noise(self, reading: Reading, distance: float, angle: float, seconds: float
-                    ) -> tuple[str, Any]:
-        """Covariance of the step that a reading ends, and a warning."""
+    def _step_noise(self, reading: Reading, step: Step) -> tuple[str, Any]:
+        """A warning, and the covariance of the step that a reading ends."""
         increment = self._mode == 'pose_increment'
         source = reading.pose_covariance if increment else reading.twist_covariance
         warning, usable = self._usable(source)
         if usable is None:
-            return warning, self._space.isotropic(
-                *configured(distance, angle, seconds, self._options))
+            return warning, self._space.isotropic(*self._configured(*step))
         return warning, usable if increment else self._space.covariance(
-            np.asarray(source) * seconds**2)
-
-    def _broken(self, first_ns: int, second_ns: int) -> bool:
-        """True if a segment begins after the first instant and up to the second."""
-        return bisect.bisect_right(self._breaks, first_ns) \
-            != bisect.bisect_right(self._breaks, second_ns)
+            np.asarray(source) * step.seconds**2)
 
     def _usable(self, covariance: Array) -> tuple[str, Any]:
         reason = fault(covariance, self._space.dimension)
@@ -192,15 +167,26 @@ class Track:
             return f'covariance_{reason}', None
         return '', self._space.covariance(covariance)
 
-    def _variances(self, stamp_ns: int, pose: Pose, covariance: Any) -> tuple[Any, str]:
+    def _configured(self, seconds: float, distance: float, angle: float) -> tuple[float, float]:
+        """Variances per axis (translation, rotation) of a random walk along that motion."""
+        o = self._options
+        seconds = max(seconds, 1e-9)
+        return (
+            o.sigma_m_per_sqrt_m**2 * distance + o.sigma_m_per_sqrt_rad**2 * angle
+            + o.sigma_m_per_sqrt_s**2 * seconds,
+            o.sigma_rad_per_sqrt_m**2 * distance + o.sigma_rad_per_sqrt_rad**2 * angle
+            + o.sigma_rad_per_sqrt_s**2 * seconds,
+        )
+
+    def _variances(
+        self, stamp_ns: int, pose: Pose, covariance: Any
+    ) -> tuple[tuple[float, float], str]:
         """Variances of the edge into a keyframe at this pose, and a warning."""
-        seconds = (stamp_ns - self.keyframe_stamps[-1]) * 1e-9
-        fallback = configured(self._path, self._turn, seconds, self._options)
-        if self._mode == 'configured':
-            return fallback, ''
-        if self._mode != 'pose_accumulated':
+        fallback = self._configured(
+            (stamp_ns - self.keyframe_stamps[-1]) * 1e-9, self._path, self._turn)
+        if self._mode in ('pose_increment', 'twist'):
             return self._widened(self._space.variances(self._total)), ''
-        if covariance is None or self._covariance is None:
+        if self._mode == 'configured' or covariance is None or self._covariance is None:
             return fallback, ''
         grown = self._space.variances(self._space.difference(
             self.keyframe_poses[-1], pose, self._covariance, covariance))
@@ -209,8 +195,8 @@ class Track:
         return self._widened(grown), ''
 
     def _widened(self, variances: tuple[float, float]) -> tuple[float, float]:
-        """Variances of messages, and of what happened in gaps between them."""
-        return (variances[0] + self._gap_variances[0], variances[1] + self._gap_variances[1])
+        """With those of what happened in silences since the last keyframe."""
+        return variances[0] + self._gap_variances[0], variances[1] + self._gap_variances[1]
 
     def _append(self, stamp_ns: int, pose: Pose) -> None:
         self.stamps.append(stamp_ns)
@@ -246,6 +232,13 @@ class Track:
         self.keyframe_stamps = array('q', stamps[keep].tobytes())
         self.segments = (np.cumsum(keep) - 1)[self.segments].tolist()
         self.rows = array('q', rows.astype(np.int64).tobytes())
+
+    def _broken(self, first_ns: int, second_ns: int) -> bool:
+        """True if a segment begins after the first instant and up to the second."""
+        before, after = (
+            bisect.bisect_right(self.segments, stamp_ns, key=self.keyframe_stamps.__getitem__)
+            for stamp_ns in (first_ns, second_ns))
+        return before != after
 
     @property
     def recorded(self) -> RecordedOdometry:
@@ -349,38 +342,3 @@ class Track:
                     else poses[first if near == stamps[first] else second]
         share = (stamp_ns - stamps[first]) / (stamps[second] - stamps[first])
         return self._space.interpolate(poses[first], poses[second], share)
-
-
-class ThinningRule:
-    """Counts keyframes; old ones go where there are more than `keyframes.max_count`."""
-
-    def __init__(self, config: SparserConfig) -> None:
-        self._most = config.keyframes.max_count
-        # Newer keyframes are still to be attached to, by raw odometry.
-        self._settled_ns = nanoseconds(config.odometry.history_s)
-        self._next = self._most
-        self.count = self.gone = 0
-        """Thinnings so far, and keyframes that went."""
-
-    def surplus(
-        self, tracks: Sequence[Track], n_poses: int
-    ) -> Mask | None:
-        """(n,): poses that go, in the rows of all of them; None = there are not too many."""
-        if not self._most or n_poses <= self._next:
-            return None
-        stamp, chain = np.zeros(n_poses, dtype=np.int64), np.zeros(n_poses, dtype=np.int64)
-        first = 0
-        for track in tracks:
-            stamp[track.rows] = track.keyframe_stamps
-            chain[track.rows] = first + track.chains
-            first += len(track.segments)
-        drop = surplus(
-            stamp, chain, int(_LEFT * self._most), int(stamp.max()) - self._settled_ns)
-        # Where few may go (young ones, ends of odometry), the next try waits for new ones.
-        left = n_poses - int(np.sum(drop))
-        self._next = max(self._most, left + int((1 - _LEFT) * self._most))
-        if not np.any(drop):
-            return None
-        self.count += 1
-        self.gone += n_poses - left
-        return drop
