@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -29,8 +29,8 @@ from ..graph.thinning import surplus
 from .clocks import DataClock, nanoseconds
 from .counters import Counters, EventLog
 from .frames import StaticFrames
-from .motion import Geometry, Pose, Vector
-from .radios import Beacon, Radio, Radios
+from .motion import Pose, Vector, geometry
+from .radios import Radio, Radios
 from .track import Attachment, Track
 
 BEACON_HEIGHT_SIGMA_M = 0.1
@@ -48,21 +48,17 @@ Instant = tuple[int, int]
 """Number of a robot, and a stamp in data time."""
 
 
-@dataclass(frozen=True)
 class Shared:
     """The parts of a front-end that all kinds of input use."""
 
-    config: SparserConfig
-    space: Geometry
-    frames: StaticFrames
-    clock: DataClock
-    radios: Radios
-    counters: Counters
-    events: EventLog
-    robots: dict[str, int]
-    """Numbers of the robots by name."""
-    tracks: tuple[Track, ...]
-    """By number."""
+    def __init__(self, config: SparserConfig, frames: StaticFrames) -> None:
+        self.config, self.frames = config, frames
+        self.space = geometry(config.dimension)
+        self.counters, self.events = Counters(), EventLog()
+        self.radios = Radios(config)
+        self.clock = DataClock(config, self.events, self.radios)
+        self.numbers = {name: number for number, name in enumerate(config.robots)}
+        self.tracks = [Track(number, config, self.space) for number in self.numbers.values()]
 
 
 @dataclass
@@ -72,77 +68,58 @@ class Pending:
     stamp_ns: int
     instants: tuple[Instant | None, ...]
     """Of its ends; None for ends that are no robot."""
-    places: list[Attachment | None] = field(init=False)
-    """Keyframes to which the instants are attached so far."""
-
-    def __post_init__(self) -> None:
-        self.detach()
-
-    def detach(self) -> None:
-        """Forget the keyframes: their numbers have changed."""
-        self.places = [None] * len(self.instants)
-
-    @property
-    def place(self) -> Attachment:
-        """The keyframe of the first end, a robot."""
-        place = self.places[0]
-        assert place is not None
-        return place
+    values: tuple[Any, ...]
+    """Arguments of `Intake.row`."""
+    places: dict[int, Attachment] = field(init=False, default_factory=dict)
+    """Keyframes of its ends found so far."""
 
     @property
     def newest_ns(self) -> int:
         """The newer one of its instants."""
         return max((instant[1] for instant in self.instants if instant), default=self.stamp_ns)
 
-    def attach(self, tracks: tuple[Track, ...], last: bool) -> str | None:
+    def attach(self, tracks: list[Track], last: bool) -> str | None:
         """'' = all ends have keyframes, None = wait, else why one has none. `last`: do not wait."""
         complete = True
         for end, instant in enumerate(self.instants):
-            if instant is None or self.places[end] is not None:
+            if instant is None or end in self.places:
                 continue
             place = tracks[instant[0]].locate(instant[1], last)
             if isinstance(place, str):
                 return place
-            complete = complete and place is not None
-            self.places[end] = place
+            if place is None:
+                complete = False
+            else:
+                self.places[end] = place
         return '' if complete else None
 
 
-P = TypeVar('P', bound=Pending)
-
-
-class Intake(ABC, Generic[P]):
+class Intake(ABC):
     """Measurements of one kind, from their samples until both ends have keyframes."""
 
     kind = ''
     """One of `counters.KINDS`."""
 
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self._config = shared.config
-        self._space = shared.space
-        self._clock = shared.clock
-        self._events = shared.events
-        self._robots = shared.robots
+        self._shared, self._config, self._space = shared, shared.config, shared.space
+        self._clock, self._events = shared.clock, shared.events
         self._timeout_ns = nanoseconds(shared.config.stamps.timeout_s)
         self.counters = shared.counters.kind(self.kind)
-        self._waiting: list[P] = []
+        self._waiting: list[Pending] = []
         self._last_ns: OrderedDict[Hashable, int] = OrderedDict()
         """Newest stamp of each source."""
 
     @abstractmethod
-    def check(self, sample: Any, stamp_ns: int) -> P | str:
-        """The measurement of a sample, or why it is refused."""
+    def check(self, sample: Any, stamp_ns: int) -> Any:
+        """The measurement (`Pending`) of a sample, or why it is refused."""
 
     @abstractmethod
-    def row(self, pending: P, assembly: Assembly) -> str:
+    def row(self, assembly: Assembly, pending: Any, *values: Any) -> str:
         """Add a measurement whose ends have keyframes; why it cannot be added, '' = it was."""
 
     def add(self, sample: Any, stamp_ns: int) -> bool:
         """Take in a sample with its stamp in data time, or count why not."""
-        return self._taken(self.check(sample, stamp_ns))
-
-    def _taken(self, pending: P | str) -> bool:
+        pending = self.check(sample, stamp_ns)
         if isinstance(pending, str):
             return self.counters.drop(pending)
         if self.counters.waiting >= MAX_WAITING:
@@ -151,21 +128,24 @@ class Intake(ABC, Generic[P]):
         self._hold(pending)
         return True
 
-    def _hold(self, pending: P) -> None:
+    def _hold(self, pending: Any) -> None:
         self._waiting.append(pending)
 
-    def _one_too_many(self, source: Hashable, stamp_ns: int, interval_ns: int) -> str:
+    def _of_robot(self, robot: str, stamp_ns: int, *values: Any) -> Pending:
+        return Pending(stamp_ns, ((self._shared.numbers[robot], stamp_ns),), values)
+
+    def _one_too_many(self, source: Hashable, stamp_ns: int, interval_s: float) -> str:
         """Why a sample of a source is one too many, '' = it is not, and is remembered."""
         last = self._last_ns.get(source)
         if stamp_ns == last:
             return 'duplicate'
-        if last is not None and abs(stamp_ns - last) < interval_ns:
+        if last is not None and abs(stamp_ns - last) < nanoseconds(interval_s):
             return 'decimated'
         remember(self._last_ns, source, stamp_ns)
         self._clock.follow(stamp_ns)
         return ''
 
-    def _released(self, flush: bool) -> Iterable[P]:
+    def _released(self, flush: bool) -> Iterable[Pending]:
         """Measurements that were held back elsewhere and now wait for odometry alone."""
         return ()
 
@@ -177,7 +157,7 @@ class Intake(ABC, Generic[P]):
     def detach(self) -> None:
         """Look for all keyframes anew: their numbers have changed."""
         for pending in self._waiting:
-            pending.detach()
+            pending.places.clear()
 
     def attach(self, assembly: Assembly, flush: bool) -> None:
         """Add the measurements that have keyframes now; those that never will are dropped.
@@ -185,9 +165,15 @@ class Intake(ABC, Generic[P]):
         With `flush`, or where data time has passed them by the timeout, nothing waits any longer.
         An exception drops one of them.
         """
-        for pending in self._attached(flush):
+        waiting, self._waiting = [*self._waiting, *self._released(flush)], []
+        for pending in waiting:
+            last = flush or self._clock.newest_ns - pending.newest_ns > self._timeout_ns
+            reason = pending.attach(self._shared.tracks, last)
+            if reason is None:
+                self._waiting.append(pending)
+                continue
             try:
-                reason = self.row(pending, assembly)
+                reason = reason or self.row(assembly, pending, *pending.values)
             except Exception:
                 _log.exception('a measurement could not be attached: %r', pending)
                 reason = 'internal_error'
@@ -196,51 +182,27 @@ class Intake(ABC, Generic[P]):
                 continue
             self.counters.waiting -= 1
             self.counters.accepted += 1
-            assembly.seen(pending.newest_ns)
-
-    def _attached(self, flush: bool) -> list[P]:
-        waiting, self._waiting = [*self._waiting, *self._released(flush)], []
-        ready: list[P] = []
-        for pending in waiting:
-            last = flush or self._clock.newest_ns - pending.newest_ns > self._timeout_ns
-            reason = pending.attach(self._shared.tracks, last)
-            if reason is None:
-                self._waiting.append(pending)
-            elif reason:
-                self._drop(reason)
-            else:
-                ready.append(pending)
-        return ready
+            assembly.newest_ns = max(assembly.newest_ns, pending.newest_ns)
 
 
-class Stamped(Protocol):
-    """A measurement, or odometry, at an instant."""
-
-    @property
-    def stamp_ns(self) -> int: ...
-
-
-S = TypeVar('S', bound=Stamped)
-
-
-class StampOrder(Generic[S]):
-    """Releases measurements by their stamps, once data time has passed them by a delay: the outcome
+class StampOrder:
+    """Releases what has a `stamp_ns` by that, once data time has passed it by a delay: the outcome
     does not depend on the order in which topics deliver."""
 
     def __init__(self, delay_ns: int) -> None:
         self.delay_ns = delay_ns
-        self._heap: list[tuple[int, Any, int, S]] = []
+        self._heap: list[tuple[int, Any, int, Any]] = []
         self._serial = 0
 
     def holds(self, stamp_ns: int) -> bool:
         return any(entry[0] == stamp_ns for entry in self._heap)
 
-    def push(self, item: S, key: Any = None) -> None:
+    def push(self, item: Any, key: Any = None) -> None:
         """Take one in; the key decides between equal stamps."""
         self._serial += 1
         heapq.heappush(self._heap, (item.stamp_ns, key, self._serial, item))
 
-    def released(self, newest_ns: int = 0, flush: bool = False) -> Iterator[S]:
+    def released(self, newest_ns: int = 0, flush: bool = False) -> Iterator[Any]:
         """Those whose time has come, oldest first."""
         while self._heap and (flush or self._heap[0][0] + self.delay_ns <= newest_ns):
             yield heapq.heappop(self._heap)[-1]
@@ -261,9 +223,8 @@ class Assembly:
         self._config, self._space = shared.config, shared.space
         self._tracks, self._radios = shared.tracks, shared.radios
         self._landmarks: dict[str, int] = {}
-        self._sequence = self._newest_ns = 0
-        self._n_poses = 0
-        """Poses handed out so far and not thinned."""
+        self._sequence = self._n_poses = self.newest_ns = 0
+        """Increments, poses that are not thinned, and the newest stamp of data so far."""
         self._most = self._next_thinning = self._config.keyframes.max_count
         self.thinnings = self.keyframes_thinned = 0
 
@@ -311,23 +272,17 @@ class Assembly:
             self._tracks[robot].rows.append(self._n_poses)
             keyframe(self, robot, self._n_poses, pose, stamp_ns)
             self._n_poses += 1
-            self._newest_ns = max(self._newest_ns, stamp_ns)
+            self.newest_ns = max(self.newest_ns, stamp_ns)
         for track in self._tracks:
-            for edge in track.take_edges():
-                self.add(RelativePoses, track.rows[edge.number - 1], track.rows[edge.number],
-                         edge.motion, self.kappa(edge.rotation_variance),
-                         1 / edge.translation_variance, True,
-                         track.keyframe_stamps[edge.number])
+            for number, motion, move, turn in track.take_edges():
+                self.add(RelativePoses, track.rows[number - 1], track.rows[number], motion,
+                         self.kappa(turn), 1 / move, True, track.keyframe_stamps[number])
         table = np.array(fresh, dtype=np.int64).reshape(-1, 3)
         self._poses = Poses(table[:, 1], table[:, 2], table[:, 0], *self._space.arrays(poses))
 
     def add(self, kind: type[Table], *row: Any) -> None:
         """A row of a table in the order of its columns; a pose stands for both of its parts."""
         self._rows.setdefault(kind, []).append(row)
-
-    def seen(self, stamp_ns: int) -> None:
-        """Data of this stamp are in the increment."""
-        self._newest_ns = max(self._newest_ns, stamp_ns)
 
     def row(self, place: Attachment) -> int:
         """Number of the pose of a keyframe."""
@@ -359,7 +314,7 @@ class Assembly:
         increment = Increment(
             self._sequence, tuple(self._config.robots), self._poses, landmarks,
             *(self._table(kind, rows) for kind, rows in self._rows.items()),
-            newest_stamp_ns=self._newest_ns, unlevelled=unlevelled)
+            newest_stamp_ns=self.newest_ns, unlevelled=unlevelled)
         self._sequence += 1
         self._rows = {}
         return increment
@@ -375,30 +330,24 @@ class Assembly:
         return kind(**columns)
 
     def _take_landmarks(self) -> Landmarks:
-        """Beacons met since the last increment; a known one with a sigma gets a prior."""
+        """Beacons met since the last increment; a known one with a sigma gets a prior, and so does
+        in space the height of one at an unknown position."""
+        config = self._config
         beacons = [self._radios.beacon(name) for name in self._new_landmarks]
         position = np.full((len(beacons), self._space.dimension), np.nan)
         for row, beacon in enumerate(beacons):
-            if beacon.position is None:
-                self._hang(beacon)
+            end, zero, sigma = self.landmark(beacon.name), self._space.zero, beacon.sigma_m
+            if beacon.position is not None:
+                position[row] = beacon.position
+                if not beacon.fixed:
+                    self.add(PointPriors, end, zero, beacon.position, 1 / sigma**2, 0)
                 continue
-            position[row] = beacon.position
-            if not beacon.fixed:
-                self.add(PointPriors, self.landmark(beacon.name), self._space.zero,
-                         beacon.position, 1 / beacon.sigma_m**2, 0)
+            height, sigma = beacon.height_m, sigma or BEACON_HEIGHT_SIGMA_M
+            if not math.isfinite(height):
+                # Only where robots measure heights there is a height 0.
+                measured = config.heights.inputs or config.odometry.height == 'trusted'
+                height, sigma = 0.0, config.heights.beacon_sigma_m if measured else 0.0
+            if sigma and config.dimension == 3:
+                self.add(Heights, end, zero, height, 1 / sigma**2, 0)
         return Landmarks(tuple(self._new_landmarks), position,
                          np.array([b.fixed for b in beacons], dtype=bool))
-
-    def _hang(self, beacon: Beacon) -> None:
-        """Add the prior on the height of a beacon at an unknown position."""
-        if self._space.dimension != 3:
-            return
-        config = self._config
-        height, sigma = beacon.height_m, beacon.sigma_m or BEACON_HEIGHT_SIGMA_M
-        if not math.isfinite(height):
-            # Only where robots measure heights there is a height 0.
-            measured = config.heights.inputs or config.odometry.height == 'trusted'
-            height, sigma = 0.0, config.heights.beacon_sigma_m if measured else 0.0
-        if sigma:
-            self.add(Heights, self.landmark(beacon.name), self._space.zero, height,
-                     1 / sigma**2, 0)

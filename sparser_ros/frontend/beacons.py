@@ -3,11 +3,10 @@ are configured or heard often enough."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter, OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 from ..graph.finding import Finding
 from .assembly import Intake, Pending, Shared, StampOrder, remember
@@ -58,15 +57,16 @@ class RateLimit:
 class PendingBeacon(Pending):
     ends: tuple[Radio, ...]
     """The radios at its ends; of a sighting the landmark, as the radio that may sit on it."""
+    stream: Hashable
+    """What is decimated together."""
+    pair: tuple[str, str]
+    """Names of both ends."""
 
 
-B = TypeVar('B', bound=PendingBeacon)
-
-
-class BeaconIntake(Intake[B]):
+class BeaconIntake(Intake):
     """Their way to keyframes; names that are not configured wait until enough speak for each."""
 
-    noun, nouns = 'radio', 'radios'
+    noun = 'radio'
     limits = 'ranges.max_rate_hz or ranges.max_total_rate_hz'
     """Parameters of the rates."""
 
@@ -75,50 +75,54 @@ class BeaconIntake(Intake[B]):
         """`rates_hz`: of each pair, and in all."""
         super().__init__(shared)
         self._radios = shared.radios
-        self._order: StampOrder[B] = StampOrder(
-            nanoseconds(shared.config.stamps.reorder_window_s) + delay_ns)
+        self._order = StampOrder(nanoseconds(shared.config.stamps.reorder_window_s) + delay_ns)
         self._limit, self._interval_ns = RateLimit(*rates_hz), nanoseconds(interval_s)
-        self._wanted = wanted
-        self._most = shared.config.ranges.max_new_beacons
-        self._strangers: OrderedDict[str, list[B]] = OrderedDict()
+        self._wanted, self._most = wanted, shared.config.ranges.max_new_beacons
+        self._strangers: OrderedDict[str, list[PendingBeacon]] = OrderedDict()
         self._forgotten, self._example = 0, ''
         """Number of names that were never admitted, and one of them."""
         self._misspelt: dict[str, str] = {}
 
-    def _sorted(self, flush: bool) -> Iterable[B]:
+    def _sorted(self, flush: bool) -> Iterable[Any]:
         """The measurements whose time has come, oldest first."""
         return self._order.released(self._clock.newest_ns, flush)
 
-    @abstractmethod
-    def _source(self, pending: B) -> tuple[Hashable, tuple[str, str]]:
-        """What is decimated together, and the names of both ends."""
-
-    def _surplus(self, pending: B) -> str:
+    def _surplus(self, pending: PendingBeacon) -> str:
         """Why a measurement is one too many, beyond the rates or too soon after another, or ''."""
-        source, ends = self._source(pending)
-        last = self._last_ns.get(source)
+        last = self._last_ns.get(pending.stream)
         if last is not None and abs(pending.stamp_ns - last) < self._interval_ns:
             return 'decimated'
-        who = self._limit.exceeded(pending.stamp_ns, ends)
+        who = self._limit.exceeded(pending.stamp_ns, pending.pair)
         if who:
             self._events.add(pending.stamp_ns, Finding(
                 f'{self.kind[:-1]}_flood', who, f'{self.kind} {who} come faster than '
                 f'{self.limits}: dropped'))
             return 'rate_limit'
-        remember(self._last_ns, source, pending.stamp_ns)
+        remember(self._last_ns, pending.stream, pending.stamp_ns)
         return ''
 
-    def _released(self, flush: bool) -> Iterator[B]:
+    def _released(self, flush: bool) -> Iterator[PendingBeacon]:
         for pending in self._sorted(flush):
             reason = self._surplus(pending)
             if reason:
                 self._drop(reason)
             else:
                 yield from self._admitted(pending)
-        if flush:
-            yield from self._flushed()
+        if not flush:
+            return
+        # No more data are expected: a few rare names are beacons after all.
+        strangers, self._strangers = self._strangers, OrderedDict()
+        for number, (name, waiting) in enumerate(strangers.items()):
+            if number >= FLUSHED_STRANGERS or self._radios.n_new >= self._most:
+                self._refuse(waiting, name)
+                continue
+            for pending in waiting:
+                for end in pending.ends:
+                    if end.beacon:
+                        self._welcome(end.beacon)
+                yield pending
 
-    def _admitted(self, pending: B) -> list[B]:
+    def _admitted(self, pending: PendingBeacon) -> list[PendingBeacon]:
         """The measurement, with those that waited for it; empty = it waits, or is dropped."""
         names = [end.beacon for end in pending.ends
                  if end.beacon and end.beacon not in self._radios.beacons]
@@ -139,19 +143,6 @@ class BeaconIntake(Intake[B]):
             self._refuse(others, oldest)
         return []
 
-    def _flushed(self) -> Iterator[B]:
-        """No more data are expected: a few rare names are beacons after all."""
-        strangers, self._strangers = self._strangers, OrderedDict()
-        for number, (name, waiting) in enumerate(strangers.items()):
-            if number >= FLUSHED_STRANGERS or self._radios.n_new >= self._most:
-                self._refuse(waiting, name)
-                continue
-            for pending in waiting:
-                for end in pending.ends:
-                    if end.beacon:
-                        self._welcome(end.beacon)
-                yield pending
-
     def _welcome(self, name: str) -> None:
         """A name becomes a beacon; one that looks like a configured name is told."""
         if not self._radios.admit(name):
@@ -167,7 +158,7 @@ class BeaconIntake(Intake[B]):
                     ' Both are spellings of one number, and programs that read YAML turn one '
                     'into the other: write the name in quotes, as it is sent')
 
-    def _refuse(self, measurements: list[B], name: str) -> None:
+    def _refuse(self, measurements: list[PendingBeacon], name: str) -> None:
         for _ in measurements:
             self._drop(f'unconfirmed_{self.noun}')
         self._forgotten += 1
@@ -178,8 +169,8 @@ class BeaconIntake(Intake[B]):
         if not self._forgotten:
             return ()
         return (Finding(
-            f'unknown_{self.nouns}', self.kind,
-            f'{self._forgotten} {self.kind} name unknown {self.nouns} (such as {self._example!r}), '
+            f'unknown_{self.noun}s', self.kind,
+            f'{self._forgotten} {self.kind} name unknown {self.noun}s (such as {self._example!r}), '
             'each too rarely for a beacon, or beyond ranges.max_new_beacons: dropped',
             float(self._forgotten), ''),)
 

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Any
 
 from ..graph import RelativePoses
 from .assembly import Assembly, Instant, Intake, Pending, Shared, remember
 from .clocks import MAX_STAMP_NS, offset_ns
-from .motion import Pose, believed, fault, pose_fault
+from .motion import Covariance, Pose, believed, fault, pose_fault
 from .samples import ClosureSample
 
 
-@dataclass
-class PendingClosure(Pending):
-    motion: Pose
-    """T_from_to at the stamps of the message."""
-    covariance: Any
-
-
-class Closures(Intake[PendingClosure]):
+class Closures(Intake):
     """Loop closures on their way to keyframes."""
 
     kind = 'closures'
@@ -29,7 +20,7 @@ class Closures(Intake[PendingClosure]):
         super().__init__(shared)
         self._known: OrderedDict[tuple[Instant, Instant], None] = OrderedDict()
 
-    def check(self, sample: ClosureSample, stamp_ns: int) -> PendingClosure | str:
+    def check(self, sample: ClosureSample, stamp_ns: int) -> Pending | str:
         options, space = self._config.closures, self._space
         instants = self._instants(sample)
         if isinstance(instants, str):
@@ -51,44 +42,40 @@ class Closures(Intake[PendingClosure]):
         if instants in self._known or instants[::-1] in self._known:
             return 'duplicate'
         remember(self._known, instants)
-        return PendingClosure(
-            max(sample.from_stamp_ns, sample.to_stamp_ns), instants, motion, covariance)
+        return Pending(
+            max(sample.from_stamp_ns, sample.to_stamp_ns), instants, (motion, covariance))
 
     def _instants(self, sample: ClosureSample) -> tuple[Instant, Instant] | str:
         """Its two ends in the time of the robots' odometry, or why there are none."""
-        start, end = (self._robots.get(name) for name in (sample.from_robot, sample.to_robot))
-        if start is None or end is None:
+        numbers, clocks = self._shared.numbers, self._config.odometry.time_offsets
+        if sample.from_robot not in numbers or sample.to_robot not in numbers:
             return 'unknown_robot'
         if sample.from_stamp_ns <= 0 or sample.to_stamp_ns <= 0:
             return 'no_stamp'
         if max(sample.from_stamp_ns, sample.to_stamp_ns) > MAX_STAMP_NS:
             return 'stamp_out_of_bounds'
         shift = offset_ns(self._config.closures.time_offsets, sample.detector)
-        clocks = self._config.odometry.time_offsets
         from_ns = sample.from_stamp_ns + shift + offset_ns(clocks, sample.from_robot)
         to_ns = sample.to_stamp_ns + shift + offset_ns(clocks, sample.to_robot)
         if self._clock.beyond(max(from_ns, to_ns)):
             return 'in_the_future'
-        return (start, from_ns), (end, to_ns)
+        return (numbers[sample.from_robot], from_ns), (numbers[sample.to_robot], to_ns)
 
-    def row(self, pending: PendingClosure, assembly: Assembly) -> str:
+    def row(self, assembly: Assembly, pending: Pending, motion: Pose, covariance: Covariance
+            ) -> str:
         """T_kf_from_kf_to = T_kf_from T_from_to T_to_kf."""
-        space = self._space
-        start, end = pending.places
-        assert start is not None and end is not None
+        space, start, end = self._space, pending.places[0], pending.places[1]
         if (start.robot, start.number) == (end.robot, end.number):
             return 'same_keyframe'
         back = space.between(end.offset, space.identity)
-        covariance = pending.covariance
         if back != space.identity:
-            covariance = space.appended(
-                covariance, pending.motion, back, space.isotropic(0.0, 0.0))
+            covariance = space.appended(covariance, motion, back, space.isotropic(0.0, 0.0))
         move, turn = space.variances(covariance)
         bounded = believed(self._config.closures, move, turn)
         if bounded[0] > move or bounded[1] > turn:
             self.counters.warnings['too_certain'] += 1
         assembly.add(
             RelativePoses, assembly.row(start), assembly.row(end),
-            space.compose(start.offset, space.compose(pending.motion, back)),
+            space.compose(start.offset, space.compose(motion, back)),
             assembly.kappa(bounded[1]), 1 / bounded[0], False, pending.stamp_ns)
         return ''

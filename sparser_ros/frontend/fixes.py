@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..graph import PointPriors, PosePriors
 from .assembly import Assembly, Intake, Pending
-from .clocks import nanoseconds
 from .motion import Pose, Vector, bad_quaternion, believed, believed_m2, place_fault
 from .samples import FixSample
 
 
-@dataclass
-class PendingFix(Pending):
-    pose: Pose | None
-    """T_map_base; None = position only."""
-    position: Vector
-    """Of the antenna in map."""
-    lever: Vector
-    translation_variance: float
-    rotation_variance: float
-
-
-class Fixes(Intake[PendingFix]):
+class Fixes(Intake):
     """Absolute positions and poses on their way to keyframes."""
 
     kind = 'fixes'
 
-    def check(self, sample: FixSample, stamp_ns: int) -> PendingFix | str:
+    def check(self, sample: FixSample, stamp_ns: int) -> Pending | str:
         space, options = self._space, self._config.fixes
         position = sample.position_xyz.tolist()
         reason = place_fault(position[: space.dimension])
@@ -41,12 +27,11 @@ class Fixes(Intake[PendingFix]):
             return 'far_from_datum'
         if sample.frame_id and sample.frame_id.lstrip('/') != self._config.frames.map:
             return 'wrong_frame'
-        lever = self._lever(sample)
-        move, turn = self._position_variance(sample), self._heading_variance(sample)
-        pose = None
-        if turn is None or sample.quat_xyzw is None:
-            turn = math.inf
-        else:
+        arm = options.lever_arms.get(sample.robot) or (self._shared.frames.on_robot(
+            self._config, sample.robot, sample.antenna) if sample.antenna else None)
+        lever = space.vector([*map(float, arm or (0.0, 0.0)), 0.0])
+        move, turn, pose = self._position_variance(sample), self._heading_variance(sample), None
+        if turn is not None and sample.quat_xyzw is not None:
             _, turn = believed(options, move, turn)
             quat = sample.quat_xyzw.tolist()
             reason = bad_quaternion(quat)
@@ -54,17 +39,9 @@ class Fixes(Intake[PendingFix]):
                 return reason
             mount = (*(-c for c in lever), *space.identity[space.dimension:])
             pose = space.compose(space.pose(position, quat), mount)
-        number = self._robots[sample.robot]
-        return self._one_too_many(number, stamp_ns, nanoseconds(options.min_interval_s)) \
-            or PendingFix(
-                stamp_ns, ((number, stamp_ns),), pose, space.vector(position), lever, move, turn)
-
-    def _lever(self, sample: FixSample) -> Vector:
-        """Antenna in the base frame: as configured, or where its frame sits."""
-        arm: Sequence[float] | None = self._config.fixes.lever_arms.get(sample.robot)
-        if arm is None and sample.antenna:
-            arm = self._shared.frames.on_robot(self._config, sample.robot, sample.antenna)
-        return self._space.vector([*map(float, arm or (0.0, 0.0)), 0.0])
+        return self._one_too_many(sample.robot, stamp_ns, options.min_interval_s) \
+            or self._of_robot(
+                sample.robot, stamp_ns, pose, space.vector(position), lever, move, turn)
 
     def _position_variance(self, sample: FixSample) -> float:
         """Mean variance per axis of the dimension, m^2."""
@@ -97,17 +74,16 @@ class Fixes(Intake[PendingFix]):
             return turn if usable else options.sigma_rad**2
         return turn if usable and turn < options.max_heading_sigma_rad**2 else None
 
-    def row(self, pending: PendingFix, assembly: Assembly) -> str:
-        """A position with its lever arm from the keyframe, or the pose of the keyframe in map."""
-        space, place = self._space, pending.place
-        if pending.pose is None:
-            assembly.add(
-                PointPriors, assembly.row(place), space.act(place.offset, pending.lever),
-                pending.position, 1 / pending.translation_variance, pending.stamp_ns)
+    def row(self, assembly: Assembly, pending: Pending, pose: Pose | None, position: Vector,
+            lever: Vector, move: float, turn: float) -> str:
+        """A position (of the antenna) with its lever arm from the keyframe, or the pose of the
+        keyframe in map; variances per axis."""
+        space, place = self._space, pending.places[0]
+        if pose is None:
+            assembly.add(PointPriors, assembly.row(place), space.act(place.offset, lever),
+                         position, 1 / move, pending.stamp_ns)
         else:
             back = space.between(place.offset, space.identity)
-            assembly.add(
-                PosePriors, assembly.row(place), space.compose(pending.pose, back),
-                assembly.kappa(pending.rotation_variance), 1 / pending.translation_variance,
-                pending.stamp_ns)
+            assembly.add(PosePriors, assembly.row(place), space.compose(pose, back),
+                         assembly.kappa(turn), 1 / move, pending.stamp_ns)
         return ''

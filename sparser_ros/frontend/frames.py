@@ -210,8 +210,3 @@ def mounting(values: Sequence[float]) -> Pose:
     """
     x, y, z, *turns = map(float, values)
     return (x, y, z, *Rotation.from_euler('xyz', turns or [0.0] * 3).as_quat().tolist())
-
-
-def mounted(poses: Mapping[str, Sequence[float]]) -> dict[str, Pose]:
-    """T_base_sensor by name, from configured values."""
-    return {name.lstrip('/'): mounting(values) for name, values in poses.items() if values}

@@ -11,17 +11,14 @@ from ..config import SparserConfig, SparserError
 from ..graph import Increment
 from ..graph.finding import Finding
 from .assembly import Assembly, Intake, Shared
-from .clocks import DataClock, Unplaced
+from .clocks import Unplaced
 from .closures import Closures
-from .counters import Counters, EventLog
 from .decode import readable
 from .fixes import Fixes
 from .frames import StaticFrames
 from .inputs import Route
 from .levels import Attitudes, Heights, OdometryLevels
-from .motion import geometry
 from .odometry import Odometry
-from .radios import Radios
 from .ranges import Ranges
 from .record import RecordedOdometry
 from .samples import (
@@ -33,7 +30,6 @@ from .samples import (
     Sample,
 )
 from .sightings import Sightings
-from .track import Track
 
 _log = logging.getLogger(__name__)
 
@@ -51,22 +47,14 @@ class Frontend:
         self._begin()
 
     def _begin(self) -> None:
-        config, space = self.config, geometry(self.config.dimension)
-        self.counters = Counters()
-        self._events = EventLog()
-        self._radios = Radios(config)
-        self._clock = DataClock(config, self._events, self._radios)
-        self._space = space
-        self._numbers = {name: number for number, name in enumerate(config.robots)}
-        self._tracks = tuple(
-            Track(number, config, space) for number in range(len(config.robots)))
-        shared = Shared(
-            config, space, self.frames, self._clock, self._radios,
-            self.counters, self._events, self._numbers, self._tracks)
+        config, shared = self.config, Shared(self.config, self.frames)
+        self.counters, self._events, self._clock = shared.counters, shared.events, shared.clock
+        self._space, self._radios = shared.space, shared.radios
+        self._numbers, self._tracks = shared.numbers, shared.tracks
         self._levels = OdometryLevels(config)
         self._odometry = Odometry(shared)
         self._ranges, self._sightings = Ranges(shared), Sightings(shared)
-        intakes: list[Intake[Any]] = [
+        intakes: list[Intake] = [
             self._ranges, self._sightings, Closures(shared), Fixes(shared),
             Heights(shared, self._levels), Attitudes(shared, self._levels)]
         self._intakes = {intake.kind: intake for intake in intakes}

@@ -21,7 +21,6 @@ import bisect
 import math
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from ..graph import Heights as HeightTable
 from ..graph import Verticals
 from ..graph.finding import Finding
 from .assembly import Assembly, Intake, Pending, Shared
-from .clocks import nanoseconds
 from .frames import mounting
 from .motion import Pose, Vector, bad_quaternion, believed_m2, place_fault, rotate, rotation_rows
 from .samples import AttitudeSample, HeightSample
@@ -109,18 +107,7 @@ class OdometryLevels:
             assembly.add(HeightTable, row, (0.0, 0.0, 0.0), pose[2], 1 / height, stamp_ns)
 
 
-@dataclass
-class PendingHeight(Pending):
-    height_m: float
-    lever: Vector
-    """Point in the body frame that is so high, metres."""
-    variance: float
-    source: str
-    reading: float
-    """The number in the message."""
-
-
-class Heights(Intake[PendingHeight]):
+class Heights(Intake):
     """Heights of robots on their way to keyframes."""
 
     kind = 'heights'
@@ -129,7 +116,6 @@ class Heights(Intake[PendingHeight]):
         super().__init__(shared)
         self._levels = levels
         self._inputs = shared.config.height_inputs()
-        self._interval_ns = nanoseconds(shared.config.heights.min_interval_s)
         self._first: dict[tuple[str, str], tuple[int, float]] = {}
         """Stamp of the first reading of each sensor, and the height that counts from there."""
         self._errors, self._walks = SharedErrors(), SharedErrors()
@@ -137,7 +123,7 @@ class Heights(Intake[PendingHeight]):
         self._checks: dict[tuple[int, str], LevelCheck] = {}
         """Odometry against heights, by robot and source of heights."""
 
-    def check(self, sample: HeightSample, stamp_ns: int) -> PendingHeight | str:
+    def check(self, sample: HeightSample, stamp_ns: int) -> Pending | str:
         options, source = self._inputs[sample.source], (sample.robot, sample.source)
         value = sample.value
         if options.measures == 'pressure':
@@ -146,7 +132,8 @@ class Heights(Intake[PendingHeight]):
         if not reason and options.measures == 'ground' and not (
                 options.min_m <= value <= options.max_m):
             reason = 'out_of_range'
-        reason = reason or self._one_too_many(source, stamp_ns, self._interval_ns)
+        reason = reason or self._one_too_many(
+            source, stamp_ns, self._config.heights.min_interval_s)
         if reason:
             return reason
         first_ns, origin = self._first.setdefault(
@@ -161,43 +148,40 @@ class Heights(Intake[PendingHeight]):
         if options.measures == 'ground':
             # The point that the beam hits is on the ground, however the robot leans.
             lever, height = [lever[0], lever[1], lever[2] - value], offset
-        return PendingHeight(
-            stamp_ns, ((self._robots[sample.robot], stamp_ns),), height, tuple(lever),
+        return self._of_robot(
+            sample.robot, stamp_ns, height, tuple(lever),
             believed_m2(self._config.heights, variance), sample.source, sample.value)
 
-    def row(self, pending: PendingHeight, assembly: Assembly) -> str:
-        """The height of a point of the robot, with its lever arm from the keyframe."""
-        if self._frozen(pending):
-            return 'frozen'
-        place = pending.place
-        assembly.add(
-            HeightTable, assembly.row(place), self._space.act(place.offset, pending.lever),
-            pending.height_m, 1 / pending.variance, pending.stamp_ns)
+    def row(self, assembly: Assembly, pending: Pending, height_m: float, lever: Vector,
+            variance: float, source: str, reading: float) -> str:
+        """The height of a point of the robot, with its lever arm from the keyframe.
+
+        A reading (the number in the message) of a robot whose odometry claims gravity is compared
+        with that. Odometry that is not aligned with gravity is told, and says nothing of the
+        vertical from then on; a sensor that is frozen says nothing.
+        """
+        place, space = pending.places[0], self._space
+        if self._config.claims_gravity(self._config.robots[place.robot]):
+            robot, track = place.robot, self._shared.tracks[place.robot]
+            check = self._checks.setdefault((robot, source), LevelCheck(
+                self._config.odometry.sigma_m_per_sqrt_m**2))
+            pose = space.compose(track.keyframe_poses[place.number], place.offset)
+            check.height(bisect.bisect_right(track.segments, place.number), space.act(pose, lever),
+                         height_m, variance, reading, pose[2])
+            if self._frozen(check, robot, source, pending.stamp_ns):
+                return 'frozen'
+        assembly.add(HeightTable, assembly.row(place), space.act(place.offset, lever), height_m,
+                     1 / variance, pending.stamp_ns)
         return ''
 
-    def _frozen(self, pending: PendingHeight) -> bool:
-        """Compare a height with the odometry of its robot; True where the sensor is frozen.
-
-        Odometry that claims gravity and is not aligned with it is told, and says nothing of the
-        vertical from then on.
-        """
-        config, place, source = self._config, pending.place, pending.source
-        robot = place.robot
-        name, track = config.robots[robot], self._shared.tracks[robot]
-        if not config.claims_gravity(name):
-            return False
-        check = self._checks.setdefault(
-            (robot, source), LevelCheck(config.odometry.sigma_m_per_sqrt_m**2))
-        pose = self._space.compose(track.keyframe_poses[place.number], place.offset)
-        check.height(
-            bisect.bisect_right(track.segments, place.number),
-            self._space.act(pose, pending.lever), pending.height_m, pending.variance,
-            pending.reading, pose[2])
+    def _frozen(self, check: LevelCheck, robot: int, source: str, stamp_ns: int) -> bool:
+        """Tell what a comparison of heights and odometry shows; True where the sensor is frozen."""
+        name = self._config.robots[robot]
         tilt = check.tilt_rad()
         if tilt:
             self._levels.believed[robot] = False
             self._levels.unlevelled.add(name)
-            self._events.add(pending.stamp_ns, Finding(
+            self._events.add(stamp_ns, Finding(
                 'odometry_tilted', name, f'the odometry of {name} says that its z axis points up, '
                 f'but its {source} has it tilted by {math.degrees(tilt):.0f} degrees: its roll and '
                 'pitch are not used from now on; set odometry.sensor_poses, or '
@@ -206,25 +190,17 @@ class Heights(Intake[PendingHeight]):
             return False  # z of the odometry is not up
         step = check.step_m()
         if step:
-            self._events.add(pending.stamp_ns, Finding(
+            self._events.add(stamp_ns, Finding(
                 'altimeter_step', name, f'the {source} of {name} stepped by {step:+.1f} m '
                 f'while {name} did not: what is below is not the floor', step, 'm'))
         if check.frozen:
-            self._events.add(pending.stamp_ns, Finding(
+            self._events.add(stamp_ns, Finding(
                 'altimeter_frozen', name, f'the {source} of {name} says the same height '
                 f'while {name} climbs or sinks: its readings are not used'))
         return check.frozen
 
 
-@dataclass
-class PendingAttitude(Pending):
-    up: Vector
-    """Unit vector in the body frame."""
-    variance: float
-    """rad^2 about each horizontal axis."""
-
-
-class Attitudes(Intake[PendingAttitude]):
+class Attitudes(Intake):
     """Roll and pitch by an IMU on their way to keyframes."""
 
     kind = 'attitudes'
@@ -237,7 +213,7 @@ class Attitudes(Intake[PendingAttitude]):
         self._checks: dict[int, MountCheck] = {}
         """Odometry against attitudes, by robot."""
 
-    def check(self, sample: AttitudeSample, stamp_ns: int) -> PendingAttitude | str:
+    def check(self, sample: AttitudeSample, stamp_ns: int) -> Pending | str:
         options, robot, quat = self._options, sample.robot, sample.quat_xyzw.tolist()
         if self._config.claims_gravity(robot):
             # Its odometry has the same IMU in it: the two would count twice.
@@ -245,7 +221,7 @@ class Attitudes(Intake[PendingAttitude]):
         if sample.unknown:
             return 'no_orientation'
         reason = bad_quaternion(quat) or self._one_too_many(
-            robot, stamp_ns, nanoseconds(options.min_interval_s))
+            robot, stamp_ns, options.min_interval_s)
         if reason:
             return reason
         norm = math.hypot(*quat)
@@ -253,31 +229,21 @@ class Attitudes(Intake[PendingAttitude]):
         mount = options.mounts.get(robot)
         if mount:
             up = rotate(mounting([0.0, 0.0, 0.0, *mount])[3:], up)
-        return PendingAttitude(
-            stamp_ns, ((self._robots[robot], stamp_ns),), up, options.sigma_rad**2
-            / self._errors.share(robot, stamp_ns, options.correlation_s))
+        return self._of_robot(
+            robot, stamp_ns, up,
+            options.sigma_rad**2 / self._errors.share(robot, stamp_ns, options.correlation_s))
 
-    def row(self, pending: PendingAttitude, assembly: Assembly) -> str:
-        """The vertical as the keyframe sees it."""
-        if self._turned(pending):
-            return 'turned'
-        space, place = self._space, pending.place
-        turn = (*space.zero, *place.offset[space.dimension:])
-        assembly.add(Verticals, assembly.row(place), space.act(turn, pending.up),
-                     1 / pending.variance, pending.stamp_ns)
-        return ''
-
-    def _turned(self, pending: PendingAttitude) -> bool:
-        """Compare an attitude with the odometry of its robot; True once the IMU is turned."""
-        config, place, unlevelled = self._config, pending.place, self._levels.unlevelled
+    def row(self, assembly: Assembly, pending: Pending, up: Vector, variance: float) -> str:
+        """The vertical (a unit vector in the body frame, rad^2 about each horizontal axis) as the
+        keyframe sees it; nothing once the IMU is turned against the odometry of its robot."""
+        config, place, unlevelled = self._config, pending.places[0], self._levels.unlevelled
         robot = place.robot
         name, track = config.robots[robot], self._shared.tracks[robot]
         check = self._checks.setdefault(
             robot, MountCheck(config.odometry.sigma_rad_per_sqrt_m**2))
         pose = self._space.compose(track.keyframe_poses[place.number], place.offset)
-        check.add(
-            bisect.bisect_right(track.segments, place.number), pose[:3],
-            np.array(rotation_rows(pose[3:])), pending.up, pending.variance)
+        check.add(bisect.bisect_right(track.segments, place.number), pose[:3],
+                  np.array(rotation_rows(pose[3:])), up, variance)
         turn = check.turn()
         if turn is not None:
             unlevelled.add(name)
@@ -289,7 +255,11 @@ class Attitudes(Intake[PendingAttitude]):
                 'imu_turned', name, f'the IMU of {name} is turned against its base by '
                 f'{degrees:.0f} degrees: its roll and pitch are not used from now on; '
                 f'attitudes.mounts.{name}: [{angles}] would fit', math.radians(degrees), 'rad'))
-        return name in unlevelled
+        if name in unlevelled:
+            return 'turned'
+        assembly.add(Verticals, assembly.row(place), rotate(place.offset[3:], up), 1 / variance,
+                     pending.stamp_ns)
+        return ''
 
 
 # -- comparison with odometry ----------------------------------------------------------------------

@@ -154,7 +154,7 @@ class StepRule:
         return 'pause' if 0 < self._usual_s(PAUSE_PERIODS) < step.seconds else ''
 
 
-class ReorderBuffer(StampOrder[Reading]):
+class ReorderBuffer(StampOrder):
     """Holds messages back, but only while recent ones were late, and as long as those were late.
 
     Data in order pass at once.

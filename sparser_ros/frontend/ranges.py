@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ..graph import Ranges as RangeTable
@@ -32,19 +32,14 @@ LEAST_SELF_RANGES, SELF_SHARE = 20, 0.5
 @dataclass
 class PendingRange(PendingBeacon):
     source: str
-    target: str
+    """The radio that measured."""
     antenna: str
-    """Antenna frame of the source, '' = configured."""
+    """Its antenna frame, '' = configured."""
     distance_m: float
     variance: float
     merged: bool = False
     """True once the other direction of the exchange was added, or for that other direction."""
     gone: bool = False
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        return (self.source, self.target) if self.source < self.target \
-            else (self.target, self.source)
 
 
 @dataclass
@@ -55,7 +50,7 @@ class PairHistory:
     recent: deque[PendingRange] = field(default_factory=lambda: deque(maxlen=RECENT))
 
 
-class Ranges(BeaconIntake[PendingRange]):
+class Ranges(BeaconIntake):
     """All ranges on their way to keyframes."""
 
     kind = 'ranges'
@@ -68,8 +63,8 @@ class Ranges(BeaconIntake[PendingRange]):
             options.min_interval_s, options.new_beacon_ranges)
         self._units = UnitCheck()
         self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()
-        self._temporal: TemporalFilter[PendingRange] | None = TemporalFilter(
-            options.temporal_window_s) if options.temporal_window_s > 0 else None
+        self._temporal = TemporalFilter(options.temporal_window_s) \
+            if options.temporal_window_s > 0 else None
         self._learned: dict[str, Radio] = {}
         """Radios as their own messages place them, for ranges that others measure to them."""
 
@@ -77,29 +72,26 @@ class Ranges(BeaconIntake[PendingRange]):
         """Judge the unit of a range, whether or not it is taken."""
         if 0 < sample.range_m < math.inf:
             pair = (sample.source, sample.target)
-            self._units.add(sample.range_m, pair, sum(map(self._travelled, pair)))
-
-    def _travelled(self, radio: str) -> float:
-        number = self._robots.get(self._radios.robot_of(radio))
-        return 0.0 if number is None else self._shared.tracks[number].travelled_m
-
-    # -- checks ----------------------------------------------------------------------------------
+            numbers = (self._shared.numbers.get(self._radios.robot_of(name)) for name in pair)
+            self._units.add(sample.range_m, pair, sum(
+                self._shared.tracks[k].travelled_m for k in numbers if k is not None))
 
     def check(self, sample: RangeSample, stamp_ns: int) -> PendingRange | str:
-        ends = self._ends(sample)
+        o, ends = self._options, self._ends(sample)
         if isinstance(ends, str):
             return ends
         source, target = ends
-        o = self._options
         distance = o.scale * sample.range_m - o.bias_m - source.bias_m - target.bias_m
         if distance < o.min_m or distance <= 0:
             return 'too_short'
         if distance > o.max_m:
             return 'too_long'
         variance = self._variance(sample, distance, ends)
-        if o.nlos != 'ignore' and self._blocked(sample):
-            if o.nlos == 'drop':
-                return 'blocked'
+        blocked = sample.los == BLOCKED or (
+            sample.los == 0 and 0 < o.nlos_rssi_gap_db < sample.rx_rssi - sample.first_path_rssi)
+        if blocked and o.nlos == 'drop':
+            return 'blocked'
+        if blocked and o.nlos == 'inflate':
             variance *= o.nlos_sigma_scale**2
             self.counters.warnings['blocked'] += 1
         source = self._antenna(sample, source)
@@ -111,17 +103,17 @@ class Ranges(BeaconIntake[PendingRange]):
             if flat is None:
                 return 'shorter_than_height_difference'
             distance, variance = flat
-        pending = PendingRange(
-            stamp_ns, tuple((self._robots[end.robot], stamp_ns) if end.robot else None
-                            for end in (source, target)), (source, target),
-            sample.source, sample.target, sample.frame_id, distance,
-            believed_m2(o, variance))
-        history = self._history(pending.pair)
-        for known in (*history.waiting[-RECENT:], *history.recent):
-            if known.stamp_ns == stamp_ns and known.source == pending.source \
-                    and known.antenna == pending.antenna:
-                return 'duplicate'
-        return pending
+        pair = min(sample.source, sample.target), max(sample.source, sample.target)
+        history = self._history(pair)
+        if any((known.stamp_ns, known.source, known.antenna) == (
+                stamp_ns, sample.source, sample.frame_id)
+                for known in (*history.waiting[-RECENT:], *history.recent)):
+            return 'duplicate'
+        numbers = self._shared.numbers
+        return PendingRange(
+            stamp_ns, tuple((numbers[end.robot], stamp_ns) if end.robot else None
+                            for end in (source, target)), (), (source, target), pair, pair,
+            sample.source, sample.frame_id, distance, believed_m2(o, variance))
 
     def _ends(self, sample: RangeSample) -> tuple[Radio, Radio] | str:
         """Both radios of a range, or the reason why it is no range between two known ones."""
@@ -140,12 +132,6 @@ class Ranges(BeaconIntake[PendingRange]):
                 and self._radios.beacon(target.beacon).fixed:
             return 'between_known_beacons'
         return source, target
-
-    def _blocked(self, sample: RangeSample) -> bool:
-        """True for a range without line of sight, as marked or by its signal."""
-        gap = self._options.nlos_rssi_gap_db
-        return sample.los == BLOCKED or (
-            sample.los == 0 and gap > 0 and sample.rx_rssi - sample.first_path_rssi > gap)
 
     def _antenna(self, sample: RangeSample, source: Radio) -> Radio:
         """The radio of the antenna frame that a message names, else the source itself."""
@@ -176,8 +162,6 @@ class Ranges(BeaconIntake[PendingRange]):
             variance = o.sigma_m**2 + (o.sigma_per_m * distance) ** 2
         return believed_m2(o, variance)
 
-    # -- pairs -----------------------------------------------------------------------------------
-
     def _history(self, pair: tuple[str, str]) -> PairHistory:
         """History of a pair; the one silent for longest is forgotten when there are many."""
         history = self._pairs.setdefault(pair, PairHistory())
@@ -189,7 +173,8 @@ class Ranges(BeaconIntake[PendingRange]):
         return history
 
     def _opposite(self, pending: PendingRange, other: PendingRange) -> bool:
-        return (pending.source == other.target and pending.target == other.source
+        """True for the two directions of one exchange, where both are of one pair."""
+        return (pending.source != other.source
                 and abs(pending.stamp_ns - other.stamp_ns) <= self._merge_ns)
 
     def _hold(self, pending: PendingRange) -> None:
@@ -203,7 +188,7 @@ class Ranges(BeaconIntake[PendingRange]):
                 self.counters.merged += 1
                 return
         history.waiting.append(pending)
-        self._order.push(pending, (pending.source, pending.target))
+        self._order.push(pending, (pending.source, pending.pair))
 
     def _sorted(self, flush: bool) -> Iterable[PendingRange]:
         """Ranges whose time has come, oldest first, without those that do not fit their neighbours.
@@ -212,7 +197,7 @@ class Ranges(BeaconIntake[PendingRange]):
         if self._temporal is None:
             return ready
         passed, blocked = self._temporal.sort(
-            list(ready), self._clock.newest_ns - self._order.delay_ns, flush)
+            ready, self._clock.newest_ns - self._order.delay_ns, flush)
         for _ in blocked:
             self._drop('off_in_time')
         return passed
@@ -224,9 +209,8 @@ class Ranges(BeaconIntake[PendingRange]):
                 continue
             history = self._pairs[pending.pair]
             history.waiting.remove(pending)
-            partner = min(
-                (p for p in history.waiting if self._opposite(pending, p)),
-                key=lambda p: p.stamp_ns, default=None)
+            partner = min((other for other in history.waiting if self._opposite(pending, other)),
+                          key=lambda other: other.stamp_ns, default=None)
             if partner is not None:
                 history.waiting.remove(partner)
                 partner.gone = pending.merged = True
@@ -238,14 +222,10 @@ class Ranges(BeaconIntake[PendingRange]):
             history.recent.append(pending)
             yield pending
 
-    def _source(self, pending: PendingRange) -> tuple[Hashable, tuple[str, str]]:
-        return pending.pair, pending.pair
-
-    def row(self, pending: PendingRange, assembly: Assembly) -> str:
+    def row(self, assembly: Assembly, pending: PendingRange) -> str:
         """|t_j - t_i| with the antenna of each robot as it was at the instant."""
         (source, lever_source), (target, lever_target) = (
-            assembly.end(end, place)
-            for end, place in zip(pending.ends, pending.places, strict=True))
+            assembly.end(radio, pending.places.get(end)) for end, radio in enumerate(pending.ends))
         assembly.add(RangeTable, source, target, lever_source, lever_target, pending.distance_m,
                      1 / pending.variance, pending.stamp_ns)
         return ''

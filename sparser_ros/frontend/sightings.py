@@ -5,37 +5,26 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Hashable
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..graph import Sightings as SightingTable
 from ..graph.finding import Finding
-from .assembly import MAX_WAITING, Assembly, Shared, remember
+from .assembly import Assembly, Shared, remember
 from .beacons import BeaconIntake, PendingBeacon
-from .frames import mounted
+from .frames import mounting
 from .motion import Pose, Space, Vector, believed_m2, fault, place_fault, rotation_rows
 from .samples import SightingSample
 
 _SPACE = Space()
-UNKNOWN_FRAME = 'unknown_frame'
-"""Why a sighting is refused until something says where its frame sits."""
 
 
-@dataclass
-class PendingSighting(PendingBeacon):
-    frame: str
-    position: Vector
-    """(d,) in the base frame of the robot at that instant."""
-    variance: float
-
-
-class Sightings(BeaconIntake[PendingSighting]):
+class Sightings(BeaconIntake):
     """All sightings of landmarks on their way to keyframes."""
 
     kind = 'sightings'
-    noun, nouns = 'landmark', 'landmarks'
+    noun = 'landmark'
     limits = 'sightings.max_total_rate_hz'
 
     def __init__(self, shared: Shared) -> None:
@@ -46,20 +35,15 @@ class Sightings(BeaconIntake[PendingSighting]):
         self._frames, self._revision = shared.frames, shared.frames.revision
         self._unplaced: deque[tuple[SightingSample, int]] = deque()
         """Sightings in frames that nothing is known of yet, with their stamps."""
-        self._sensors = mounted(options.sensor_poses)
+        self._sensors = {name.lstrip('/'): mounting(values)
+                         for name, values in options.sensor_poses.items() if values}
         self._known: OrderedDict[tuple[object, ...], None] = OrderedDict()
 
-    def add(self, sample: SightingSample, stamp_ns: int) -> bool:
-        """Take in a sighting by a known robot; one in an unknown frame waits for /tf_static, which
-        may come behind the first pictures."""
-        pending = self.check(sample, stamp_ns)
-        if pending == UNKNOWN_FRAME and self.counters.waiting < MAX_WAITING:
-            self._unplaced.append((sample, stamp_ns))
-            self.counters.waiting += 1
-            return True
-        return self._taken(pending)
-
-    def check(self, sample: SightingSample, stamp_ns: int) -> PendingSighting | str:
+    def check(
+        self, sample: SightingSample, stamp_ns: int
+    ) -> PendingBeacon | tuple[SightingSample, int] | str:
+        """A sighting in an unknown frame stays as it is and waits for /tf_static, which may come
+        behind the first pictures."""
         o, position = self._options, sample.position_xyz.tolist()
         landmark = self._radios.find(sample.landmark, o.unknown_landmarks == 'ignore')
         if landmark is None:
@@ -73,21 +57,24 @@ class Sightings(BeaconIntake[PendingSighting]):
             return reason
         sensor = self._sensor(sample.robot, sample.frame_id.lstrip('/'))
         if sensor is None:
-            return UNKNOWN_FRAME
-        robot = self._robots[sample.robot]
-        pending = PendingSighting(
-            stamp_ns, ((robot, stamp_ns),), (landmark,), sample.frame_id,
-            self._space.vector(_SPACE.act(sensor, tuple(position))),
-            believed_m2(o, self._variance(sample, sensor, distance)))
-        key = (robot, landmark.beacon, stamp_ns, pending.position)
+            return sample, stamp_ns
+        robot, name = self._shared.numbers[sample.robot], landmark.beacon
+        place = self._space.vector(_SPACE.act(sensor, tuple(position)))
+        variance = believed_m2(o, self._variance(sample, sensor, distance))
+        key = (robot, name, stamp_ns, place)
         if key in self._known:
             return 'duplicate'
         remember(self._known, key)
-        return pending
+        return PendingBeacon(
+            stamp_ns, ((robot, stamp_ns),), (place, variance), (landmark,),
+            (robot, sample.frame_id, name), (sample.robot, name))
 
-    def _hold(self, pending: PendingSighting) -> None:
-        self._order.push(pending, (pending.instants[0], pending.ends[0].beacon))
-        self._clock.follow(pending.stamp_ns)
+    def _hold(self, pending: Any) -> None:
+        if isinstance(pending, PendingBeacon):
+            self._order.push(pending, (pending.instants[0], pending.ends[0].beacon))
+            self._clock.follow(pending.stamp_ns)
+        else:
+            self._unplaced.append(pending)
 
     def _sensor(self, robot: str, frame: str) -> Pose | None:
         """T_base_frame of the frame that a position is in; None = not known."""
@@ -111,7 +98,7 @@ class Sightings(BeaconIntake[PendingSighting]):
             return own
         return float(np.mean(np.diagonal(full)[:d]))
 
-    def _sorted(self, flush: bool) -> list[PendingSighting]:
+    def _sorted(self, flush: bool) -> list[PendingBeacon]:
         """As of any intake, after another look at sightings in unknown frames; those that waited
         too long are dropped."""
         newest_ns = self._clock.newest_ns
@@ -124,23 +111,20 @@ class Sightings(BeaconIntake[PendingSighting]):
         while self._unplaced and (
                 flush or newest_ns - self._unplaced[0][1] > self._timeout_ns):
             sample, _ = self._unplaced.popleft()
-            self._drop(UNKNOWN_FRAME)
+            self._drop('unknown_frame')
             self._events.add(newest_ns, Finding(
                 'sighting_frame', sample.robot,
                 f'sightings of {sample.robot} are in the frame {sample.frame_id!r}; neither '
                 'sightings.sensor_poses nor /tf_static says where that is: dropped'))
         return list(super()._sorted(flush))
 
-    def _source(self, pending: PendingSighting) -> tuple[Hashable, tuple[str, str]]:
-        robot, landmark = pending.instants[0], pending.ends[0].beacon
-        assert robot is not None
-        return (robot[0], pending.frame, landmark), (self._config.robots[robot[0]], landmark)
+    def row(self, assembly: Assembly, pending: PendingBeacon, position: Vector, variance: float
+            ) -> str:
+        """T_kf_instant p: exact in geometry, without the noise of the odometry in between.
 
-    def row(self, pending: PendingSighting, assembly: Assembly) -> str:
-        """T_kf_instant p: exact in geometry, without the noise of the odometry in between."""
-        place = pending.place
-        assembly.add(
-            SightingTable, assembly.row(place), assembly.landmark(pending.ends[0].beacon),
-            self._space.act(place.offset, pending.position), 1 / pending.variance,
-            pending.stamp_ns)
+        `position` (d,) in the base frame at that instant; variance per axis.
+        """
+        place = pending.places[0]
+        assembly.add(SightingTable, assembly.row(place), assembly.landmark(pending.ends[0].beacon),
+                     self._space.act(place.offset, position), 1 / variance, pending.stamp_ns)
         return ''

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -24,30 +25,7 @@ LEAST_MAD_M = 0.005
 """One tick of a UWB radio: ranges that repeat exactly have a median of zero."""
 
 
-class Measured(Protocol):
-    """A range of a pair of radios at an instant."""
-
-    stamp_ns: int
-    distance_m: float
-
-    @property
-    def pair(self) -> tuple[str, str]: ...
-
-
-R = TypeVar('R', bound=Measured)
-
-
-@dataclass
-class _Stream(Generic[R]):
-    """The ranges of one pair within a window, oldest first."""
-
-    ranges: deque[R] = field(default_factory=deque)
-    undecided: int = 0
-    """So many of the newest are still to be judged."""
-    residuals: deque[float] = field(default_factory=lambda: deque(maxlen=MEMORY))
-
-
-class TemporalFilter(Generic[R]):
+class TemporalFilter:
     """Ranges off a polynomial through their neighbours are dropped.
 
     A polynomial of second order is fitted to the ranges of a pair within a window of 2 s about each
@@ -60,45 +38,36 @@ class TemporalFilter(Generic[R]):
 
     def __init__(self, window_s: float) -> None:
         self._half_ns = nanoseconds(window_s / 2)
-        self._streams: dict[tuple[str, str], _Stream[R]] = {}
+        self._window: dict[tuple[str, str], deque[Any]] = defaultdict(deque)
+        """Ranges of each pair, from the first one on that a window may reach."""
+        self._undecided: dict[tuple[str, str], deque[Any]] = defaultdict(deque)
+        """The newest of them."""
+        self._residuals: dict[tuple[str, str], deque[float]] = defaultdict(
+            partial(deque, maxlen=MEMORY))
 
-    def sort(
-        self, ready: list[R], newest_ns: int, flush: bool
-    ) -> tuple[list[R], list[R]]:
+    def sort(self, ready: Iterable[Any], newest_ns: int, flush: bool) -> tuple[list, list]:
         """(ranges that pass, ranges that are dropped) whose window has closed, oldest first.
 
-        `newest_ns`: no range older than this comes any more. `flush`: none at all.
+        A range has `stamp_ns`, `distance_m` and `pair`. `newest_ns`: none older than this comes any
+        more. `flush`: none at all.
         """
         for pending in ready:
-            stream = self._streams.setdefault(pending.pair, _Stream())
-            stream.ranges.append(pending)
-            stream.undecided += 1
-        passed: list[R] = []
-        dropped: list[R] = []
-        for stream in self._streams.values():
-            while stream.undecided:
-                pending = stream.ranges[-stream.undecided]
-                if not flush and pending.stamp_ns + self._half_ns > newest_ns:
-                    break
-                (passed if self._fits(stream, pending) else dropped).append(pending)
-                stream.undecided -= 1
-                self._forget(stream)
-        return (sorted(passed, key=lambda r: r.stamp_ns),
-                sorted(dropped, key=lambda r: r.stamp_ns))
+            self._window[pending.pair].append(pending)
+            self._undecided[pending.pair].append(pending)
+        passed: list[Any] = []
+        dropped: list[Any] = []
+        for undecided in self._undecided.values():
+            while undecided and (flush or undecided[0].stamp_ns + self._half_ns <= newest_ns):
+                pending = undecided.popleft()
+                (passed if self._fits(pending) else dropped).append(pending)
+        return sorted(passed, key=lambda r: r.stamp_ns), dropped
 
-    def _forget(self, stream: _Stream[R]) -> None:
-        """Drop what no window of an undecided range reaches."""
-        judged = len(stream.ranges) - stream.undecided
-        if not stream.ranges:
-            return
-        reach = stream.ranges[min(judged, len(stream.ranges) - 1)].stamp_ns - 2 * self._half_ns
-        while stream.ranges and stream.ranges[0].stamp_ns < reach \
-                and len(stream.ranges) > stream.undecided:
-            stream.ranges.popleft()
-
-    def _fits(self, stream: _Stream[R], pending: R) -> bool:
-        at_ns = pending.stamp_ns
-        near = [r for r in stream.ranges if abs(r.stamp_ns - at_ns) <= self._half_ns]
+    def _fits(self, pending: Any) -> bool:
+        at_ns, window = pending.stamp_ns, self._window[pending.pair]
+        # Late ranges stand behind newer ones.
+        while window[0] is not pending and window[0].stamp_ns < at_ns - 2 * self._half_ns:
+            window.popleft()
+        near = [r for r in window if abs(r.stamp_ns - at_ns) <= self._half_ns]
         if len(near) < FEWEST:
             return True
         seconds = np.array([(r.stamp_ns - at_ns) * 1e-9 for r in near])
@@ -106,9 +75,9 @@ class TemporalFilter(Generic[R]):
         powers = np.vander(seconds / (self._half_ns * 1e-9), ORDER + 1)
         # The last column is the constant: the fit at the range itself.
         residual = abs(pending.distance_m - _least_absolute(powers, distance))
-        stream.residuals.append(residual)
-        mad = max(float(np.median(stream.residuals)), LEAST_MAD_M)
-        return residual <= MADS * mad
+        residuals = self._residuals[pending.pair]
+        residuals.append(residual)
+        return residual <= MADS * max(float(np.median(residuals)), LEAST_MAD_M)
 
 
 def _least_absolute(powers: Array, values: Array) -> float:
