@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -31,6 +31,7 @@ from .audited_map import Bound, SolvedMap, bound_of
 from .contest import (
     SAME_CHI_SQUARE,
     SAME_COST,
+    Candidate,
     Contest,
     SearchEnd,
     continued,
@@ -295,9 +296,12 @@ class Auditor:
         return contest, ''
 
     def _solved(
-        self, treatment: Treatment, contest: Contest, start: Estimate
+        self, treatment: Treatment, contest: Contest, start: Estimate, anew: Collection[str] = ()
     ) -> Contest | None:
-        """A warm start for the graph under a treatment, from a map of an earlier contest."""
+        """A warm start for the graph under a treatment, from a map of an earlier contest.
+
+        Robots `anew` start where their ranges place them among the others.
+        """
         data = self._store.treated(treatment)
         frame = self._frame(data)
         if frame is None:
@@ -307,6 +311,8 @@ class Auditor:
         mask = np.concatenate([
             before.mask[before.segments.of_pose[frame.segments.first]],
             before.mask[len(before.segments):]])
+        apart = [before.graph.robots.index(name) for name in anew]
+        mask[:len(frame.segments)] &= ~np.isin(frame.segments.robot, apart)
         names = tuple(sorted(frame.names(mask)))
         known = TrackedMap(
             self._store.sequence, start, names, contest.frame.anchored)
@@ -382,17 +388,21 @@ class Auditor:
         contests = [named]
         for pair in pairs[:_MOST_EXCHANGES]:
             before, known.exchanges[pair] = known.exchanges.get(pair), self._store.n_measurements
-            other = self._solved(bare.with_exchange(pair), contest, contest.best.whole)
+            other = self._solved(bare.with_exchange(pair), contest, contest.best.whole, pair)
             if other is None or other.frame.subgraph.graph.n_measurements != (
                     named.frame.subgraph.graph.n_measurements):
                 continue
-            # Where all ranges fit the robots as they are named, one start is enough for today.
-            end = self._settled(other, asked) if pair in suspects else self._search(
-                other, asked, 1)[1]
+            # Where all ranges fit the robots as they are named, this start is enough for today.
+            end = self._settled(other, asked) if pair in suspects else SearchEnd.TRIED
             contests.append(other)
-            if other.best.value > named.best.value + margin and (before or end is SearchEnd.AGREED):
+            better = named.best.value - other.best.value
+            if better < -margin and (before or end is SearchEnd.AGREED):
                 # Starts may miss the best map of a young graph: one try may be chance.
                 known.own_radios.add(pair)
+            known.fit_exchanged.pop(pair, None)
+            moved = _farthest(contest, other.best, pair)
+            if better >= 0 and moved > self.config.backend.observability.alert_limit_m:
+                known.fit_exchanged[pair] = moved
         best, *others = sorted(contests, key=lambda one: one.best.value)
         if best is named or best.best.value + margin > others[0].best.value:
             return None
@@ -404,7 +414,8 @@ class Auditor:
     ) -> tuple[list[Pair], list[Pair]]:
         """Pairs with robots of which ranges do not fit, both first; and all pairs to be tried.
 
-        Of few robots these are also those not excluded where two are about to be located.
+        Of few robots these are also those not excluded where two are about to be located; of all
+        robots, those that fit exchanged as well until then.
         """
         located = {segment.robot for segment in judgement.segments
                    if segment.location is Location.LOCATED}
@@ -414,11 +425,13 @@ class Auditor:
         suspects = sorted(
             (pair for pair in pairs if troubled & set(pair)),
             key=lambda pair: (-len(troubled & set(pair)), known.exchanges.get(pair, 0)))
-        possible = [pair for pair in pairs if len(pairs) <= _FEW_PAIRS and (
-            pair not in known.own_radios and pair not in suspects)]
+        possible = [
+            pair for pair in pairs if pair not in suspects and (pair in known.fit_exchanged or (
+                len(pairs) <= _FEW_PAIRS and pair not in known.own_radios))]
         due = any(
             self._store.n_measurements >= _EXCHANGE_GROWTH * known.exchanges.get(pair, 0)
-            for pair in (*suspects, *(pair for pair in possible if located >= set(pair))))
+            for pair in (*suspects, *known.fit_exchanged, *(
+                pair for pair in possible if located >= set(pair))))
         return suspects, [*suspects, *possible] if due else []
 
     def prove(self, observer: Observer | None = None) -> bool:
@@ -495,7 +508,8 @@ class Auditor:
     ) -> Verdict:
         """The verdict on the best candidate; from now on the auditor's own map."""
         best, frame = contest.best, contest.frame
-        found = self._schedule.restrained(judgement)
+        found = self._schedule.restrained(
+            judgement.beside_exchanges(self._attempts.fit_exchanged))
         names = tuple(sorted(frame.names(frame.mask)))
         kind = self._kind(contest, tracked, found, names)
         self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)
@@ -531,3 +545,12 @@ class Auditor:
             placed=(), segments=(), landmark_located=np.zeros(graph.n_landmarks, dtype=bool),
             status=SolveStatus.FAILED, message=message,
             stats=SolveStats(d, 'none', self.config.solver.formulation, 'cpu', 'none'))
+
+
+def _farthest(contest: Contest, other: Candidate, robots: Collection[str]) -> float:
+    """Metres by which the newest pose of one of the robots is elsewhere in another map."""
+    segments = contest.frame.segments
+    own = np.isin(segments.robot, [contest.frame.graph.robots.index(name) for name in robots])
+    last = segments.last[own]
+    moves = other.whole.translation[last] - contest.best.whole.translation[last]
+    return float(np.max(np.linalg.norm(moves, axis=1), initial=0.0))

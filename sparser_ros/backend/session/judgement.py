@@ -17,7 +17,7 @@ map.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, FaultyRanges, examine
+from ..integrity.exchange import Pair
 from ..integrity.noise import Noise, NoiseFound, noise_of
 from ..integrity.odometry_errors import OdometryErrors
 from ..integrity.undetected import HiddenFaults, in_words
@@ -91,6 +92,21 @@ class Judgement:
             self, no_bursts=self.no_bursts | set(subjects), findings=tuple(
                 finding for finding in self.findings
                 if finding.kind != 'range_burst' or finding.subject not in subjects))
+
+    def beside_exchanges(self, pairs: Mapping[Pair, float]) -> Judgement:
+        """With robots ambiguous of which the ranges fit as well with each other's radio.
+
+        Which moves one of them by so many metres.
+        """
+        segments = list(self.segments)
+        for pair, metres in pairs.items():
+            for number, segment in enumerate(segments):
+                if segment.robot in pair and segment.location is Location.LOCATED:
+                    segments[number] = _ambiguous(
+                        replace(segment, apart_m=max(segment.apart_m, metres)),
+                        f'the map with the radios of {pair[0]} and {pair[1]} exchanged fits as '
+                        'well', metres)
+        return replace(self, segments=tuple(segments))
 
     @property
     def ambiguous(self) -> bool:

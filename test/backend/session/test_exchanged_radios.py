@@ -77,7 +77,7 @@ def played(seed, swapped):
     return session.solve(True), session, wrong
 
 
-@pytest.mark.parametrize('seed', [3, 4])
+@pytest.mark.parametrize('seed', [3, 6, 9])
 def test_exchanged_radios_are_told_and_the_robots_placed(seed):
     solution, session, wrong = played(seed, True)
     assert not wrong
