@@ -3,6 +3,7 @@ for."""
 
 import array
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,7 +36,7 @@ def test_examples_are_valid(title, text):
 def fields_of(key):
     (text,) = [text for _, text in EXAMPLES if f'\n    {key}:' in text]
     config = SparserConfig.from_mapping({'robots': ['A', 'B'], **yaml.safe_load(text)})
-    return Fields(config.range_inputs()[key], 'A')
+    return partial(Fields(config.range_inputs()[key]), robot='A')
 
 
 def test_millimetres_centimetres_and_variances_become_metres():

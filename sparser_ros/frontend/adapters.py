@@ -12,9 +12,8 @@ import numpy as np
 from ..array_types import Array
 from ..config.inputs_config import PATH_STEP, ClosureInput, RangeInput, radio_name
 from .decode import covariance, header_stamp, point, quaternion, stamp
-from .samples import ClosureSample, RangeSample, Refused, Sample
+from .samples import NAN, ClosureSample, RangeSample, Refused, Sample
 
-NAN = float('nan')
 ROLES = ('node', 'anchor', 'tag', 'console', 'master', 'slave', 'monitor')
 """Of LinkTrack."""
 ROTATION_FIRST = [3, 4, 5, 0, 1, 2]
@@ -74,17 +73,16 @@ class Fields:
     true or non-zero without line of sight.
     """
 
-    def __init__(self, options: RangeInput, robot: str = '') -> None:
+    def __init__(self, options: RangeInput) -> None:
         self._paths = {name: FieldPath(text) for name, text in options.fields.items()}
         if options.targets:
             self._paths.setdefault('range', FieldPath(''))
         self._source_format = options.source_format or options.radio_format or '{id}'
         self._target_format = options.target_format or options.radio_format or '{id}'
-        self._scale = options.scale
-        self._source = options.source or robot
-        self._targets = options.targets
+        self._scale, self._source, self._targets = options.scale, options.source, options.targets
 
-    def __call__(self, msg: Any, received_ns: int) -> Iterator[Sample]:
+    def __call__(self, msg: Any, received_ns: int, robot: str) -> Iterator[Sample]:
+        """The ranges of a message of a topic of `robot`."""
         elements = [msg]
         if 'list' in self._paths:
             try:
@@ -102,6 +100,7 @@ class Fields:
             try:
                 values = {name: self._value(path, value, entry, msg)
                           for name, path in self._paths.items() if name != 'list'}
+                values.setdefault('source', self._source or robot)
                 yield self._sample(values, value, entry, msg, received_ns)
             except (*NO_PATH, ValueError, OverflowError) as error:
                 yield Refused('ranges', 'unreadable', self._fault(value, entry, msg) or str(error))
@@ -137,7 +136,7 @@ class Fields:
         if 'nlos' in values:
             los = 2 if values['nlos'] else 1
         source = radio_name(self._source_format, _plain(values['source'])) \
-            if 'source' in values else self._source
+            if 'source' in self._paths else values['source']
         target = self._targets[entry] if self._targets else radio_name(
             self._target_format, _plain(values['target']))
         when = values.get('stamp')

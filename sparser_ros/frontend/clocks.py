@@ -9,10 +9,9 @@ stamps count for nothing.
 
 from __future__ import annotations
 
-import bisect
 import statistics
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..config import SparserConfig
@@ -89,35 +88,34 @@ class Source(NamedTuple):
 
 
 class Lags:
-    """The newest lags of one source, or of all, in nanoseconds."""
+    """The newest lags of one source, in nanoseconds."""
 
-    def __init__(self, remembered: int) -> None:
-        self._remembered = remembered
-        self._last: deque[int] = deque()
-        self._sorted: list[int] = []
-        self.received_ns = 0
-        self.shift_ns = 0
-        """Added to the stamps: the clock is ahead by minus this."""
+    def __init__(self) -> None:
+        self.newest: deque[int] = deque(maxlen=LAGS_OF_SOURCE)
+        self.received_ns = self.shift_ns = 0
+        """Of the newest; and what is added to the stamps: the clock is ahead by minus this."""
 
-    def __len__(self) -> int:
-        return len(self._last)
 
-    def add(self, lag_ns: int, received_ns: int) -> None:
-        self.received_ns = received_ns
-        self._last.append(lag_ns)
-        bisect.insort(self._sorted, lag_ns)
-        if len(self._last) > self._remembered:
-            del self._sorted[bisect.bisect_left(self._sorted, self._last.popleft())]
+class Middle(NamedTuple):
+    """Median of lags, and half the width of their middle two thirds, which is one standard
+    deviation of normal scatter."""
 
-    @property
-    def median_ns(self) -> int:
-        return self._sorted[len(self._sorted) // 2]
+    median_ns: int
+    scatter_ns: int
 
-    @property
-    def scatter_ns(self) -> int:
-        """Half the width of the middle two thirds: one standard deviation of normal scatter."""
-        n = len(self._sorted)
-        return (self._sorted[(5 * n) // 6] - self._sorted[n // 6]) // 2
+    @classmethod
+    def of(cls, lags: Iterable[int]) -> Middle:
+        ordered = sorted(lags)
+        n = len(ordered)
+        return cls(ordered[n // 2], (ordered[(5 * n) // 6] - ordered[n // 6]) // 2)
+
+    def ahead(self, reference: Middle) -> Middle | None:
+        """By how much the clock of a source is ahead of a reference, and the scatter of both; None
+        = not by more than that explains."""
+        ahead_ns, scatter_ns = (
+            reference.median_ns - self.median_ns, reference.scatter_ns + self.scatter_ns)
+        return Middle(ahead_ns, scatter_ns) \
+            if abs(ahead_ns) > TOLERANCE_NS + 2 * scatter_ns else None
 
 
 class SourceClocks:
@@ -125,104 +123,93 @@ class SourceClocks:
 
     def __init__(self) -> None:
         self._sources: dict[Source, Lags] = {}
-        self._reviewed_ns = self._newest_ns = 0
-        self._ahead: dict[Source, tuple[int, int]] = {}
+        self._reviewed_ns = 0
+        self._ahead: dict[Source, Middle] = {}
         """Sources whose clock does not go with the others: by how much it is ahead (below 0:
-        behind, or late), and the scatter of that, ns."""
+        behind, or late), and the scatter of that."""
 
     def note(self, source: Source, stamp_ns: int, received_ns: int) -> None:
         lags = self._sources.get(source)
         if lags is None:
             if len(self._sources) >= MAX_SOURCES:
                 return
-            lags = self._sources[source] = Lags(LAGS_OF_SOURCE)
-        lags.add(received_ns - stamp_ns, received_ns)
-        self._newest_ns = received_ns
+            lags = self._sources[source] = Lags()
+        lags.newest.append(received_ns - stamp_ns)
+        lags.received_ns = received_ns
         if not 0 <= received_ns - self._reviewed_ns < REVIEW_NS:
             self._reviewed_ns = received_ns
-            self._review()
+            self._review(received_ns)
 
     def shift_ns(self, source: Source) -> int:
         """Shift to add to the stamps of a source, ns (0 for most)."""
         lags = self._sources.get(source)
         return 0 if lags is None else lags.shift_ns
 
-    def _review(self) -> None:
+    def _review(self, newest_ns: int) -> None:
         """Compare every source with the others, and decide on the shifts of radios, which stay as
         they are while they are right within tolerance."""
-        known = {s: lags for s, lags in self._sources.items()
-                 if len(lags) >= LEAST_LAGS and self._newest_ns - lags.received_ns < RECENT_NS}
-        self._ahead = {
-            source: deviation for source, lags in known.items()
-            if (deviation := self._deviation(source, lags, known)) is not None}
+        known = {source: Middle.of(lags.newest) for source, lags in self._sources.items()
+                 if len(lags.newest) >= LEAST_LAGS and newest_ns - lags.received_ns < RECENT_NS}
+        self._ahead = {source: deviation for source in known
+                       if (deviation := _deviation(source, known)) is not None}
         wrong_robots = {source.name for source in self._ahead if source.kind == 'odometry'}
-        for source, lags in known.items():
+        for source in known:
             if source.kind != 'ranges':
                 continue
-            ahead_ns, scatter_ns = self._ahead.get(source, (0, 0))
+            lags, (ahead_ns, scatter_ns) = self._sources[source], self._ahead.get(source, (0, 0))
             if ahead_ns <= 0 or scatter_ns > TOLERANCE_NS or source.robot in wrong_robots:
                 lags.shift_ns = 0
             elif abs(lags.shift_ns + ahead_ns) > TOLERANCE_NS:
                 lags.shift_ns = -ahead_ns
 
-    def _deviation(self, source: Source, lags: Lags, known: dict[Source, Lags]
-                   ) -> tuple[int, int] | None:
-        """How far a source is ahead and the scatter; None = within it, or nobody can tell."""
-        others = {s: v for s, v in known.items() if s != source}
-        odometry = [v for s, v in others.items() if s.kind == 'odometry']
-        for group in (
-            list(others.values()),
-            [v for s, v in others.items() if s.kind == source.kind],
-        ):
-            reference = _agreed(group)
-            if reference is not None:
-                deviation = _beyond(lags, *reference)
-                late = deviation is not None and deviation[0] < 0
-                # What goes with the odometry is not late: the others of its kind are ahead.
-                right = _agreed(odometry) if late else None
-                return None if right and _beyond(lags, *right) is None else deviation
-        # Nobody agrees: what remains is a stamp after its own reception, where odometry has none.
-        if source.kind == 'odometry' or not odometry:
-            return None
-        middle = round(statistics.median(v.median_ns for v in odometry))
-        if lags.median_ns >= -TOLERANCE_NS or middle < -TOLERANCE_NS:
-            return None
-        return _beyond(lags, middle, max(v.scatter_ns for v in odometry))
-
-    def findings(self) -> tuple[Finding, ...]:
-        return tuple(self._words(source, ahead * 1e-9) for source, (ahead, _) in
-                     self._ahead.items())
-
-    def _words(self, source: Source, seconds: float) -> Finding:
-        kind = 'radio_clock' if source.kind == 'ranges' else f'{source.kind}_clock'
-        if seconds < 0:
-            text = (f'messages of {source.words} arrive {-seconds:.1f} s later than those of the '
-                    'others: they are late, or its clock is behind')
-            return Finding(kind, source.name, text, seconds, 's')
-        clock = f"{source.words}'s clock" if source.kind == 'ranges' \
-            else f'the clock of {source.words}'
-        text = f'{clock} is {seconds:.1f} s ahead of the others'
-        if self.shift_ns(source):
-            text += '; its stamps are shifted back by that much'
-        return Finding(kind, source.name, text, seconds, 's')
+    def findings(self) -> Iterator[Finding]:
+        for source, (ahead_ns, _) in self._ahead.items():
+            seconds, radio = ahead_ns * 1e-9, source.kind == 'ranges'
+            if seconds < 0:
+                text = (f'messages of {source.words} arrive {-seconds:.1f} s later than those of '
+                        'the others: they are late, or its clock is behind')
+            else:
+                clock = f"{source.words}'s clock" if radio else f'the clock of {source.words}'
+                text = f'{clock} is {seconds:.1f} s ahead of the others'
+                if self.shift_ns(source):
+                    text += '; its stamps are shifted back by that much'
+            yield Finding('radio_clock' if radio else f'{source.kind}_clock', source.name, text,
+                          seconds, 's')
 
 
-def _agreed(group: list[Lags]) -> tuple[int, int] | None:
-    """(median lag, scatter) of at least two sources that go together; None = they don't."""
+def _deviation(source: Source, known: dict[Source, Middle]) -> Middle | None:
+    """How far a source is ahead and the scatter; None = within it, or nobody can tell."""
+    own = known[source]
+    others = {other: middle for other, middle in known.items() if other != source}
+    odometry, alike = (
+        [middle for other, middle in others.items() if other.kind == kind]
+        for kind in ('odometry', source.kind))
+    for group in (list(others.values()), alike):
+        reference = _agreed(group)
+        if reference is not None:
+            deviation = own.ahead(reference)
+            # What goes with the odometry is not late: the others of its kind are ahead.
+            late = deviation is not None and deviation.median_ns < 0
+            right = _agreed(odometry) if late else None
+            return None if right and own.ahead(right) is None else deviation
+    # Nobody agrees: what remains is a stamp after its own reception, where odometry has none.
+    if source.kind == 'odometry' or not odometry:
+        return None
+    median_ns = round(statistics.median(middle.median_ns for middle in odometry))
+    if own.median_ns >= -TOLERANCE_NS or median_ns < -TOLERANCE_NS:
+        return None
+    return own.ahead(Middle(median_ns, max(middle.scatter_ns for middle in odometry)))
+
+
+def _agreed(group: list[Middle]) -> Middle | None:
+    """Median lag and scatter of at least two sources that go together; None = they don't."""
     if len(group) < 2:
         return None
-    medians = sorted(v.median_ns for v in group)
-    scatter = max(v.scatter_ns for v in group)
-    if medians[-1] - medians[0] > TOLERANCE_NS + 2 * scatter:
+    medians = sorted(middle.median_ns for middle in group)
+    scatter_ns = max(middle.scatter_ns for middle in group)
+    if medians[-1] - medians[0] > TOLERANCE_NS + 2 * scatter_ns:
         return None
-    return medians[len(medians) // 2], scatter
-
-
-def _beyond(lags: Lags, reference_ns: int, scatter_ns: int) -> tuple[int, int] | None:
-    """By how much the clock of a source is ahead of a reference, and the scatter of both; None =
-    not by more than that explains."""
-    ahead_ns, scatter_ns = reference_ns - lags.median_ns, scatter_ns + lags.scatter_ns
-    return (ahead_ns, scatter_ns) if abs(ahead_ns) > TOLERANCE_NS + 2 * scatter_ns else None
+    return Middle(medians[len(medians) // 2], scatter_ns)
 
 
 class DataClock:
@@ -237,23 +224,20 @@ class DataClock:
     """
 
     def __init__(self, config: SparserConfig, events: EventLog, radios: Radios) -> None:
-        self._config = config
+        self._config, self._events, self._radios = config, events, radios
         self._by_arrival = frozenset(config.stamps.by_arrival)
-        self._events = events
-        self._radios = radios
-        self.newest_ns = 0
+        self.newest_ns = self._newest_received_ns = 0
         self.sources = SourceClocks()
         self.present = 0
         """Stamped messages of any source so far that were not long before the newest data."""
         self._ahead: dict[Source, tuple[int, int]] = {}
         """(count, last stamp) of the messages ahead since the last one that was not."""
-        self._lags = Lags(LAGS_OF_ALL)
-        self._newest_received_ns = 0
+        self._lags: deque[int] = deque(maxlen=LAGS_OF_ALL)
         self._no_stamps_at_all = False
         self._waiting: deque[Unplaced] = deque()
         """Samples without a stamp, until stamped sources tell."""
 
-    def source(self, sample: Unplaced) -> Source:
+    def _source(self, sample: Unplaced) -> Source:
         if isinstance(sample, RangeSample):
             return Source('ranges', sample.source, self._radios.robot_of(sample.source))
         return Source(sample.kind, sample.robot, sample.robot)
@@ -261,7 +245,7 @@ class DataClock:
     def stamp(self, sample: Unplaced) -> int | str | None:
         """The stamp in data time, offsets of the configuration included; why there is none, or
         None = the sample waits here."""
-        source, stamp_ns, received_ns = self.source(sample), sample.stamp_ns, sample.received_ns
+        source, stamp_ns, received_ns = self._source(sample), sample.stamp_ns, sample.received_ns
         if not self._by_arrival.isdisjoint((source.name, '*')):
             stamp_ns = 0
         if not -MAX_STAMP_NS < stamp_ns < MAX_STAMP_NS \
@@ -275,36 +259,29 @@ class DataClock:
             if self._refuses(stamp_ns, received_ns, source):
                 return 'in_the_future'
             if received_ns > 0:
-                self._lags.add(received_ns - stamp_ns, received_ns)
+                self._lags.append(received_ns - stamp_ns)
             self.present += stamp_ns >= self.newest_ns - BACK_NS
-            return stamp_ns + self._offset(sample)
-        if received_ns <= 0 or stamp_ns < 0:
+            return stamp_ns + self._offset(source)
+        if received_ns <= 0 or stamp_ns < 0 or len(self._waiting) >= MAX_UNSTAMPED:
             return 'no_stamp'
-        if self._lag_ns is not None and not self._waiting:
-            return received_ns - self._lag_ns + self._offset(sample)
-        if len(self._waiting) >= MAX_UNSTAMPED:
-            return 'no_stamp'
+        if not self._waiting and (lag_ns := self._lag_ns()) is not None:
+            return received_ns - lag_ns + self._offset(source)
         self._waiting.append(sample)
         return None
 
-    @property
     def _lag_ns(self) -> int | None:
         """Median of reception time minus stamp; None = not known yet."""
         if len(self._lags) >= LEAST_STAMPED:
-            return self._lags.median_ns
+            return Middle.of(self._lags).median_ns
         return 0 if self._no_stamps_at_all else None
 
-    def _offset(self, sample: Unplaced) -> int:
-        if isinstance(sample, RangeSample):
-            return offset_ns(self._config.ranges.time_offsets, sample.source)
-        offsets: Mapping[str, float] = getattr(self._config, sample.kind).time_offsets
-        return offset_ns(offsets, sample.robot)
+    def _offset(self, source: Source) -> int:
+        return offset_ns(getattr(self._config, source.kind).time_offsets, source.name)
 
     def _refuses(self, stamp_ns: int, received_ns: int, source: Source) -> bool:
         """True for a stamp ahead of the data that nothing confirms."""
-        expected = received_ns - self._lags.median_ns if received_ns > 0 and self._lags \
-            else self.newest_ns
-        if not self.beyond(stamp_ns) or stamp_ns <= expected + MAX_FUTURE_NS:
+        if not self.beyond(stamp_ns) or (received_ns > 0 and self._lags and (
+                stamp_ns <= received_ns - Middle.of(self._lags).median_ns + MAX_FUTURE_NS)):
             if source.kind == 'odometry':
                 self._ahead.clear()
             return False
@@ -325,15 +302,15 @@ class DataClock:
         Where no source has shown stamps for two seconds, reception times count as they are.
         """
         placed: list[tuple[Unplaced, int]] = []
+        lag_ns = self._lag_ns()
         while self._waiting:
             received_ns = self._waiting[0].received_ns
-            if flush or self._newest_received_ns - received_ns > UNSTAMPED_WAIT_NS:
-                self._no_stamps_at_all = self._no_stamps_at_all or self._lag_ns is None
-            lag_ns = self._lag_ns
             if lag_ns is None:
-                break
+                if not flush and self._newest_received_ns - received_ns <= UNSTAMPED_WAIT_NS:
+                    break
+                self._no_stamps_at_all, lag_ns = True, 0
             sample = self._waiting.popleft()
-            placed.append((sample, received_ns - lag_ns + self._offset(sample)))
+            placed.append((sample, received_ns - lag_ns + self._offset(self._source(sample))))
         return placed
 
     def beyond(self, stamp_ns: int) -> bool:

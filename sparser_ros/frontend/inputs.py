@@ -18,7 +18,6 @@ from ..config.inputs_config import (
     RANGE_TYPES,
     SIGHTING_TYPES,
     ClosureInput,
-    HeightInput,
     RangeInput,
     SightingInput,
 )
@@ -43,6 +42,8 @@ OPTION = {
 """The parameter that names the topics of a kind of input."""
 NEEDED = ('odometry', 'ranges')
 """Kinds whose absence is named even where no other topic could be meant."""
+OF_TOPIC = '{robot}'
+"""Stands for the robot whose topic it is."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,14 @@ class Inputs:
         self._routes: list[Route] = []
         fixes = config.fixes
         self._add(config.odometry.topic, ODOMETRY_TYPE, 'odometry',
-                  lambda robot: partial(decode.odometry, robot=robot),
-                  lambda robot: partial(decode.read_odometry, robot=robot))
+                  decode.odometry, decode.read_odometry, robot=OF_TOPIC)
         datum = decode.Datum(fixes.datum, fixes.datum_heading_rad) if fixes.datum else None
-        self._add(fixes.topic, fixes.type, 'fixes',
-                  lambda robot: partial(decode.fix, robot=robot, datum=datum))
-        placed = fixes.initial_pose_robot or config.backend.gauge_robot or config.robots[0]
+        self._add(fixes.topic, fixes.type, 'fixes', decode.fix, robot=OF_TOPIC, datum=datum)
         self._add(fixes.initial_pose_topic, 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
-                  lambda _: partial(decode.fix, robot=placed))
+                  decode.fix, robot=(
+                      fixes.initial_pose_robot or config.backend.gauge_robot or config.robots[0]))
         self._add(config.frames.static_topic, 'tf2_msgs/msg/TFMessage', 'frames',
-                  lambda _: decode.static_frames)
+                  decode.static_frames)
         for ranges in config.range_inputs().values():
             self._ranges(ranges)
         for sighting in config.sighting_inputs().values():
@@ -92,9 +91,11 @@ class Inputs:
             self._closures(closure)
         if config.dimension == 3:
             for name, altimeter in config.height_inputs().items():
-                self._heights(name, altimeter)
-            self._add(config.attitudes.topic, IMU_TYPE, 'attitudes',
-                      lambda robot: partial(decode.attitude, robot=robot))
+                path = FieldPath(altimeter.field or HEIGHT_FIELDS[altimeter.type])
+                self._add(altimeter.topic, altimeter.type, 'heights', decode.height,
+                          robot=OF_TOPIC, source=name, path=path, scale=altimeter.scale)
+            self._add(config.attitudes.topic, IMU_TYPE, 'attitudes', decode.attitude,
+                      robot=OF_TOPIC)
         self._by_topic = {_key(route.topic): route for route in self._routes}
 
     @property
@@ -103,13 +104,8 @@ class Inputs:
         return tuple(self._routes)
 
     @property
-    def has_patterns(self) -> bool:
-        """True if some topics are known by a regular expression only (look for them)."""
-        return bool(self._patterns)
-
-    @property
     def pattern_kinds(self) -> frozenset[str]:
-        """Kinds of input whose topics are known by regular expressions."""
+        """Kinds of input of which some topics are known by regular expressions only."""
         return frozenset(kind for _, kind, _ in self._patterns)
 
     def match(self, topic: str, type_name: str = '') -> Route | None:
@@ -120,50 +116,51 @@ class Inputs:
         for pattern, kind, source in self._patterns:
             hit = pattern.fullmatch(topic) or pattern.fullmatch('/' + _key(topic)) \
                 or pattern.fullmatch(_key(topic))
-            if hit:
-                route = self._by_topic[_key(topic)] = self._of_pattern(
-                    topic, type_name, kind, source, hit)
-                return route
+            if hit is None:
+                continue
+            decoder: Callable[[Any, int], Sample]
+            if isinstance(source, RangeInput):
+                usual = RANGE_TYPES[source.adapter]
+                decoder = PairTopic(hit['source'], hit['target'], source)
+            else:
+                usual = SIGHTING_TYPES[source.adapter]
+                decoder = partial(
+                    decode.landmark_pose,
+                    robot=hit.groupdict().get('robot', self._config.robots[0]), landmark=(
+                        source.landmark_format or '{id}').replace('{id}', hit['landmark']))
+            route = self._by_topic[_key(topic)] = Route(
+                topic, type_name or source.type or usual, kind, decoder)
+            return route
         return None
 
-    def _of_pattern(self, topic: str, type_name: str, kind: str,
-                    source: RangeInput | SightingInput, hit: re.Match[str]) -> Route:
-        """The route of a topic that matches a pattern."""
-        if isinstance(source, RangeInput):
-            usual = RANGE_TYPES[source.adapter]
-            return Route(topic, type_name or source.type or usual, kind,
-                         PairTopic(hit['source'], hit['target'], source))
-        robot = hit.groupdict().get('robot', self._config.robots[0])
-        landmark = (source.landmark_format or '{id}').replace('{id}', hit['landmark'])
-        return Route(
-            topic, type_name or source.type or SIGHTING_TYPES[source.adapter], kind,
-            partial(decode.landmark_pose, robot=robot, landmark=landmark))
-
     def _add(
-        self, template: str, type_name: str, kind: str, decoder: Callable[[str], Any],
-        reader: Callable[[str], Any] | None = None,
+        self, template: str, type_name: str, kind: str, decoder: Callable[..., Any],
+        reader: Callable[..., Any] | None = None, **options: Any,
     ) -> None:
-        """Routes of a topic, if it has a name: of every robot, or of nobody ('') in particular."""
+        """Routes of a topic, if it has a name: of every robot, or of nobody ('') in particular.
+
+        `options`: of decoder and reader; OF_TOPIC stands for the robot.
+        """
         robots = self._config.robots
         for robot in robots if '{robot}' in template or len(robots) == 1 else ['']:
+            own = {name: robot if value == OF_TOPIC else value for name, value in options.items()}
             if template:
                 self._routes.append(Route(
-                    self._config.topic(template, robot), type_name, kind, decoder(robot),
-                    reader(robot) if reader else None))
+                    self._config.topic(template, robot), type_name, kind, partial(decoder, **own),
+                    partial(reader, **own) if reader else None))
 
     def _ranges(self, source: RangeInput) -> None:
+        usual = RANGE_TYPES.get(source.adapter, '')
+        type_name = source.type or usual
         if source.adapter == 'pair_topic':
             self._patterns.append((re.compile(source.topic), 'ranges', source))
-            return
-        type_name = source.type or RANGE_TYPES[source.adapter]
-        frames = LinkTrack(source)
-        decoder: Callable[[str], Any] = {
-            'uwb_range': lambda _: partial(decode.uwb_range, scale=source.scale),
-            'fields': lambda robot: Fields(source, robot),
-            'linktrack': lambda _: frames}[source.adapter]
-        ours = type_name == RANGE_TYPES['uwb_range'] and source.adapter == 'uwb_range'
-        self._add(source.topic, type_name, 'ranges', decoder, (
-            lambda _: partial(decode.read_range, scale=source.scale)) if ours else None)
+        elif source.adapter == 'fields':
+            self._add(source.topic, type_name, 'ranges', Fields(source), robot=OF_TOPIC)
+        elif source.adapter == 'linktrack':
+            self._add(source.topic, type_name, 'ranges', LinkTrack(source))
+        else:
+            self._add(source.topic, type_name, 'ranges', decode.uwb_range,
+                      decode.read_range if type_name == usual else None, scale=source.scale)
 
     def _sightings(self, source: SightingInput) -> None:
         if source.adapter == 'pose_topic':
@@ -172,23 +169,20 @@ class Inputs:
             self._patterns.append((re.compile(pattern), 'sightings', source))
             return
         usual = SIGHTING_TYPES[source.adapter]
-        self._add(source.topic, source.type or usual, 'sightings',
-                  lambda _: decode.landmark_sighting,
-                  (lambda _: decode.read_sighting) if source.type in ('', usual) else None)
+        self._add(source.topic, source.type or usual, 'sightings', decode.landmark_sighting,
+                  decode.read_sighting if source.type in ('', usual) else None)
 
     def _closures(self, source: ClosureInput) -> None:
-        decoder: Callable[[str], Any] = lambda _: decode.loop_closure  # noqa: E731
-        if source.adapter != 'loop_closure':
-            system = SlamClosures(source, self._config.robots)
-            decoder = lambda robot: partial(system, robot=robot)  # noqa: E731
-        self._add(source.topic, source.type or CLOSURE_TYPES[source.adapter], 'closures', decoder)
-        self._add(source.keyframe_topic, source.keyframe_type or KEYFRAME_TYPES.get(
-            source.adapter, ''), 'closures', decoder)
-
-    def _heights(self, name: str, source: HeightInput) -> None:
-        path = FieldPath(source.field or HEIGHT_FIELDS[source.type])
-        self._add(source.topic, source.type, 'heights', lambda robot: partial(
-            decode.height, robot=robot, source=name, path=path, scale=source.scale))
+        topics = {source.topic: source.type or CLOSURE_TYPES[source.adapter],
+                  source.keyframe_topic: source.keyframe_type or KEYFRAME_TYPES.get(
+                      source.adapter, '')}
+        system = SlamClosures(source, self._config.robots) \
+            if source.adapter != 'loop_closure' else None
+        for topic, type_name in topics.items():
+            if system is None:
+                self._add(topic, type_name, 'closures', decode.loop_closure)
+            else:
+                self._add(topic, type_name, 'closures', system, robot=OF_TOPIC)
 
 
 def _key(topic: str) -> str:

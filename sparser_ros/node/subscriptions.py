@@ -185,7 +185,7 @@ class Subscriptions:
 
     def discover(self) -> None:
         """Look for new topics that match a pattern."""
-        if self._routes.has_patterns and not self._new_topics:
+        if self._routes.pattern_kinds and not self._new_topics:
             self._new_topics = [
                 (topic, kinds) for topic, kinds in self.node.get_topic_names_and_types()
                 if topic not in self.inputs and topic not in self._refused]

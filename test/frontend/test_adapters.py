@@ -39,7 +39,7 @@ def decoded(found, topic, message, type_name=''):
 def test_pair_topics():
     found = inputs(topic=r'/uwb/tof/n_(?P<source>\d+)/n_(?P<target>\d+)/distance',
                    adapter='pair_topic', radio_format='n{id}', scale=0.01)
-    assert found.has_patterns
+    assert found.pattern_kinds
     assert found.match('/uwb/tof/n_1/distance') is None
     topic = '/uwb/tof/n_1/n_12/distance'
     assert found.match(topic, 'std_msgs/msg/Float64').type == 'std_msgs/msg/Float64'
