@@ -86,13 +86,11 @@ def carried_radios(
     assignment = _Assignment(
         {(a, b): _costs(values, at, np.outer(open_to[a], open_to[b]))
          for (a, b), values in pairs.items()}, prior, _apart(pairs), len(moving))
-    labels = assignment.best()
+    labels, doubtful = assignment.best()
     words = [*moving, '']
     return Carried(
-        {radio: moving[label] for radio, label in zip(radios, labels, strict=True)
-         if label < len(moving)},
-        {radio: tuple(words[label] for label in sorted(others))
-         for radio, others in assignment.doubtful(labels).items()},
+        {radio: words[label] for radio, label in zip(radios, labels, strict=True) if words[label]},
+        {radios[row]: tuple(words[label] for label in others) for row, others in doubtful.items()},
         named, standing)
 
 
@@ -197,11 +195,11 @@ def _costs(values: Array, tracks: list[Array], wanted: Mask) -> Array:
                    axis=1) for t in tracks]
     for one in range(k):
         if np.any(wanted[one]):
-            cost[one, k] = cost[k, one] = min(constant, _fit_point(at[one], distance))
+            cost[one, k] = cost[k, one] = min(constant, _fit(at[one], None, distance))
     for one, other in combinations(range(k), 2):
         if wanted[one, other]:
             cost[one, other] = cost[other, one] = min(
-                cost[one, k], cost[other, k], _fit_relative(at[one], at[other], distance))
+                cost[one, k], cost[other, k], _fit(at[one], at[other], distance))
     return cost
 
 
@@ -210,47 +208,31 @@ def _likelihood(residual: Array) -> float:
     return float(len(residual) * np.log(np.mean(np.abs(residual)) + FLOOR_M))
 
 
-def _fit_point(track: Array, distance: Array) -> float:
-    """Best fit of |p(t) - b| + a over b (d,) and a."""
-    d = track.shape[1]
-    return _fitted(
-        lambda x: np.linalg.norm(track - x[:d], axis=1) + x[d] - distance,
-        [np.append(track.mean(0) + np.median(distance) * _direction(k, d), 0.0)
-         for k in range(STARTS)])
+def _fit(track: Array, other: Array | None, distance: Array) -> float:
+    """Best likelihood of |R(yaw) p(t) + x - q(t)| + a over the relative pose x, yaw of two robots
+    (in space both odometries have their z axis upright) and a; without a second robot, of
+    |p(t) + x| + a. From several starts of which the two best are polished."""
+    d, aim = track.shape[1], np.zeros(track.shape) if other is None else other
+    yaws = [0.0] if other is None else [2 * np.pi * k / STARTS for k in range(0, STARTS, 3)]
 
-
-def _fit_relative(track: Array, other: Array, distance: Array) -> float:
-    """Best fit of |R(yaw) p(t) + x - q(t)| + a: the unknown relative pose of two robots.
-
-    In space both odometries have their z axis upright.
-    """
-    d = track.shape[1]
+    def turned(yaw: float) -> Array:
+        c, s = np.cos(yaw), np.sin(yaw)
+        return np.concatenate([track[:, :2] @ [[c, s], [-s, c]], track[:, 2:]], axis=1)
 
     def residual(x: Array) -> Any:
-        moved = np.concatenate([track[:, :2] @ _turn(float(x[d])).T, track[:, 2:]], axis=1) + x[:d]
-        return np.linalg.norm(moved - other, axis=1) + x[d + 1] - distance
+        moved = turned(float(x[d + 1])) if len(x) > d + 1 else track
+        return np.linalg.norm(moved + x[:d] - aim, axis=1) + x[d] - distance
 
     starts = []
-    for yaw in (2 * np.pi * k / STARTS for k in range(0, STARTS, 3)):
-        centre = other.mean(0) - np.append(_turn(yaw) @ track.mean(0)[:2], track.mean(0)[2:])
-        starts += [np.array([*(centre + np.median(distance) * _direction(k, d)), yaw, 0.0])
-                   for k in range(0, STARTS, 2)]
-    return _fitted(residual, starts)
-
-
-def _turn(yaw: float) -> Array:
-    c, s = np.cos(yaw), np.sin(yaw)
-    return np.array([[c, -s], [s, c]])
-
-
-def _direction(k: int, d: int) -> Array:
-    """(d,) a unit vector; in space up and down in turn, for the plane of a track is a mirror."""
-    flat = _turn(2 * np.pi * k / STARTS)[:, 0]
-    return flat if d == 2 else np.array([*(flat * np.sqrt(0.75)), 0.5 - k // 2 % 2])
-
-
-def _fitted(residual: Any, starts: list[Array]) -> float:
-    """The best likelihood after polishing the two best starts."""
+    for yaw in yaws:
+        centre = (aim - turned(yaw)).mean(axis=0)
+        for k in range(0, STARTS, 1 if other is None else 2):
+            angle = 2 * np.pi * k / STARTS
+            way = np.array([np.cos(angle), np.sin(angle)])
+            if d == 3:  # up and down in turn, for the plane of a track is a mirror
+                way = np.array([*(way * np.sqrt(0.75)), 0.5 - k // 2 % 2])
+            start = [*(centre + np.median(distance) * way), 0.0, yaw]
+            starts.append(np.array(start[:d + 1] if other is None else start))
     starts = sorted(starts, key=lambda x: float(np.sum(np.abs(residual(x)))))[:2]
     return min(_likelihood(residual(least_squares(
         residual, start, loss='soft_l1', f_scale=FLOOR_M, max_nfev=40).x)) for start in starts)
@@ -263,41 +245,27 @@ class _Assignment:
         self, table: Mapping[tuple[str, str], Array], prior: Mapping[str, Array],
         apart: set[tuple[str, str]], k: int,
     ) -> None:
-        self.radios, self._k = list(prior), k
-        row = {radio: number for number, radio in enumerate(self.radios)}
+        self._k = k
+        row = {radio: number for number, radio in enumerate(prior)}
         self._ends, self._apart = (
             np.array([[row[name] for name in pair] for pair in pairs], dtype=int).reshape(-1, 2)
             for pairs in (table, sorted(apart)))
         self._table, self._prior = np.stack(list(table.values())), np.stack(list(prior.values()))
 
-    def cost(self, labels: Index) -> Array:
+    def _cost(self, labels: Index) -> Array:
         """(m,) negative log-likelihoods of assignments (m, R), up to a constant."""
         a, b = (labels[:, self._ends[:, end]] for end in (0, 1))
         pairs = self._table[np.arange(len(self._table)), a, b].sum(axis=1)
         one, other = (labels[:, self._apart[:, end]] for end in (0, 1))
         together = np.sum((one == other) & (one < self._k), axis=1)
-        prior = self._prior[np.arange(len(self.radios)), labels].sum(axis=1)
+        prior = self._prior[np.arange(len(self._prior)), labels].sum(axis=1)
         on = np.sum(labels[:, :, None] == np.arange(self._k), axis=1)
         further = np.sum(np.maximum(on - 1, 0), axis=1)
         return np.asarray(pairs + prior + FURTHER * further + IMPOSSIBLE * together)
 
-    def best(self) -> Index:
-        """(R,) the labelling of least cost: the best step from several starts, until none helps."""
-        starts = [np.full(len(self.radios), label) for label in range(self._k + 1)]
-        ends = [self._descended(labels) for labels in (*starts, np.argmin(self._prior, axis=1))]
-        return min(ends, key=lambda labels: float(self.cost(labels[None])[0]))
-
-    def _descended(self, labels: Index) -> Index:
-        while True:
-            steps = np.concatenate([labels[None], self._steps(labels)])
-            cost = self.cost(steps)
-            if cost.min() > cost[0] - 1e-9:
-                return labels
-            labels = steps[np.argmin(cost)]
-
     def _steps(self, labels: Index) -> Index:
-        """(m, R) assignments that differ in one radio, or exchange two."""
-        steps = []
+        """(m, R) assignments that differ in at most one radio, or exchange two."""
+        steps = [labels[None]]
         for radio, label in enumerate(labels):
             single = np.tile(labels, (self._k, 1))
             single[:, radio] = np.delete(np.arange(self._k + 1), label)
@@ -307,19 +275,32 @@ class _Assignment:
             steps += [single, both]
         return np.concatenate(steps)
 
-    def doubtful(self, labels: Index) -> dict[str, set[int]]:
-        """Radios that another assignment places about as well, with their labels there.
+    def best(self) -> tuple[Index, dict[int, list[int]]]:
+        """(R,) the labelling of least cost: the best step from several starts, until none helps.
 
+        And the radios that another assignment places about as well, with their labels there.
         Beside one step: a radio that stands, with all those that it ranges on its robot.
         """
-        steps = [self._steps(labels)]
+        ends = []
+        for labels in (*(np.full(len(self._prior), label) for label in range(self._k + 1)),
+                       np.argmin(self._prior, axis=1)):
+            while True:
+                steps = self._steps(labels)
+                cost = self._cost(steps)
+                if cost.min() > cost[0] - 1e-9:
+                    break
+                labels = steps[np.argmin(cost)]
+            ends.append((float(cost[0]), labels))
+        least, labels = min(ends, key=lambda end: end[0])
+        near = [self._steps(labels)]
         for radio in np.flatnonzero(labels < self._k):
             turned = labels.copy()
             mine = np.any(self._ends == radio, axis=1)
             turned[self._ends[mine].ravel()] = labels[radio]
             turned[radio] = self._k
-            steps.append(turned[None])
-        every = np.concatenate(steps)
-        near = every[self.cost(every) < self.cost(labels[None]) + MARGIN]
-        return {self.radios[radio]: set(near[near[:, radio] != labels[radio], radio].tolist())
-                for radio in np.flatnonzero(np.any(near != labels, axis=0))}
+            near.append(turned[None])
+        every = np.concatenate(near)
+        every = every[self._cost(every) < least + MARGIN]
+        return labels, {
+            radio: np.unique(every[every[:, radio] != labels[radio], radio]).tolist()
+            for radio in np.flatnonzero(np.any(every != labels, axis=0)).tolist()}

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ..array_types import Array
 from ..config.frontend_config import FramesConfig, RangesConfig
 from ..config.inputs_config import CLOSURE_TYPES, RANGE_TYPES, SIGHTING_TYPES
 from ..io.bag_survey import TopicSurvey
@@ -55,12 +54,12 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     dimension, why = _dimension(driven)
     config: dict[str, Any] = {'dimension': dimension}
     notes = [why] if why else []
-    inputs, radios = _ranges(topics)
+    inputs, radios, pairs = _ranges(topics)
     unit = unit_check(topics)
     carried = carried_radios(
         {robot: np.array(one.track).reshape(-1, 4)[:, :1 + dimension]
          for robot, one in driven.items()},
-        {pair: values * [1.0, unit.scale] for pair, values in _pairs(topics, inputs).items()})
+        {pair: np.array(rows) * [1.0, unit.scale] for pair, rows in pairs.items()})
     riding = {name: carried.robot[name] for name in sorted(radios) if name in carried.robot}
     if any(name != robot for name, robot in riding.items()):
         # A robot that stands still looks like a beacon, and ranges cannot place it otherwise.
@@ -286,23 +285,6 @@ def _radios(
     return entries, notes
 
 
-def _pairs(
-    topics: Sequence[TopicSurvey], inputs: Mapping[str, Mapping[str, str]]
-) -> dict[tuple[str, str], Array]:
-    """(m, 2) of seconds and ranges, by pair of radios."""
-    pattern = inputs['pairs']['topic'] if 'pairs' in inputs else ''
-    found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for one in topics:
-        hit = re.fullmatch(pattern, one.topic) if pattern else None
-        for pair, seconds, value in zip(
-                one.range_pairs, one.range_stamps_s, one.ranges_m, strict=True):
-            if hit is not None:
-                found[hit['source'], hit['target']].append((seconds, value))
-            elif all(pair):
-                found[pair].append((seconds, value))
-    return {pair: np.array(values) for pair, values in found.items()}
-
-
 def _truth(topics: Sequence[TopicSurvey], robot: str) -> str:
     """The topic of a robot's reference, by its name or number; '' = none."""
     for one in topics:
@@ -335,24 +317,32 @@ def _robots(topics: Mapping[str, int]) -> tuple[str, list[str]]:
     return f'{head}{{robot}}{tail}', names
 
 
-def _ranges(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], set[str]]:
-    """Entries of ranges.inputs, and the names of radios."""
+def _ranges(topics: Sequence[TopicSurvey]) -> tuple[
+        dict[str, Any], set[str], dict[tuple[str, str], list[tuple[float, float]]]]:
+    """Entries of ranges.inputs, the names of radios, seconds and ranges by pair of them."""
     inputs: dict[str, Any] = {}
     radios: set[str] = set()
+    pairs: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    ends: dict[str, tuple[str, str]] = {}
+    words = {t.topic: t.topic.split('/') for t in topics
+             if t.type == RANGE_TYPES['pair_topic'] and not ALTIMETER.search(t.topic)}
+    columns = [set(column) for column in zip(*words.values(), strict=False)]
+    varying = [k for k, column in enumerate(columns) if len(column) > 1]
+    if len(varying) == 2 and {len(w) for w in words.values()} == {len(columns)}:
+        source, target = varying
+        ends = {topic: (w[source], w[target]) for topic, w in words.items()}
+        radios |= columns[source] | columns[target]
+        pattern = [re.escape(word) for word in next(iter(words.values()))]
+        pattern[source], pattern[target] = '(?P<source>[^/]+)', '(?P<target>[^/]+)'
     for one in topics:
         if one.type == RANGE_TYPES['uwb_range']:
             inputs[f'uwb{len(inputs) or ""}'] = {'topic': one.topic, 'adapter': 'uwb_range'}
             radios |= one.radios
-    pairs = [t.topic for t in topics
-             if t.type == RANGE_TYPES['pair_topic'] and not ALTIMETER.search(t.topic)]
-    words = [topic.split('/') for topic in pairs]
-    if len(pairs) > 1 and len({len(w) for w in words}) == 1:
-        varying = [k for k in range(len(words[0])) if len({w[k] for w in words}) > 1]
-        if len(varying) == 2:
-            pattern = [re.escape(word) for word in words[0]]
-            for k, group in zip(varying, ('source', 'target'), strict=True):
-                pattern[k] = f'(?P<{group}>[^/]+)'
-                radios |= {w[k] for w in words}
-            inputs['pairs'] = {'topic': '/'.join(pattern), 'adapter': 'pair_topic',
-                               'type': RANGE_TYPES['pair_topic']}
-    return inputs, radios
+        for pair, *row in zip(one.range_pairs, one.range_stamps_s, one.ranges_m, strict=True):
+            pair = ends.get(one.topic, pair)
+            if all(pair):
+                pairs[pair].append((row[0], row[1]))
+    if ends:
+        inputs['pairs'] = {'topic': '/'.join(pattern), 'adapter': 'pair_topic',
+                           'type': RANGE_TYPES['pair_topic']}
+    return inputs, radios, pairs
