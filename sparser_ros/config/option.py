@@ -28,21 +28,12 @@ class OptionInfo:
     """True when the option may change while the node runs (applied at the next solve)."""
 
 
-def option(
-    default: Any,
-    doc: str,
-    *,
-    unit: str = '',
-    lower: float | None = None,
-    upper: float | None = None,
-    choices: tuple[Any, ...] | None = None,
-    live: bool = False,
-) -> Any:
-    """Declare a dataclass field with everything a parameter table needs."""
-    info = OptionInfo(doc, unit, lower, upper, choices, live)
+def option(default: Any, doc: str, **info: Any) -> Any:
+    """Declare a dataclass field with everything a parameter table needs; `info` of `OptionInfo`."""
+    metadata = {'option': OptionInfo(doc, **info)}
     if isinstance(default, (list, dict)):
-        return field(default_factory=lambda: type(default)(default), metadata={'option': info})
-    return field(default=default, metadata={'option': info})
+        return field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def section(cls: type[T]) -> T:
@@ -88,41 +79,59 @@ def walk(cls: type, prefix: str = '') -> Iterator[FlatOption]:
 
 def check(option_: FlatOption, value: Any) -> Any:
     """Return `value` in the option's type, or raise ConfigError naming option and bound."""
-    info, name, kind = option_.info, option_.name, option_.type
-    accepted = typing.get_args(kind) or (kind,)
+    return _checked(option_.name, option_.type, option_.info, value)
+
+
+def _checked(name: str, kind: Any, info: OptionInfo, value: Any) -> Any:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    accepted = inner or (kind,)
     if value is None:
         if type(None) in accepted:
             return None
         raise ConfigError(f'{name}: a value is required ({info.doc})')
-    if typing.get_origin(kind) in (tuple, list):
-        return _checked_list(option_, value)
-    if typing.get_origin(kind) is dict or kind is dict:
-        return _checked_mapping(option_, value)
+    if origin in (tuple, list):
+        if not isinstance(value, (list, tuple)):
+            raise ConfigError(f'{name}: expected a list, got {value!r}')
+        return origin(_checked(name, inner[0], info, item) for item in value)
+    if origin is dict or kind is dict:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f'{name}: expected a mapping, got {value!r}')
+        # Mappings of mappings are checked by whoever reads them.
+        return dict(value) if not inner or inner[1] in (dict, Any) else {
+            key: _checked(f'{name}.{key}', inner[1], info, item) for key, item in dotted(value)}
     value = _scalar(name, accepted, value)
-    if not isinstance(value, bool):
-        _check_bounds(info, name, value)
+    if info.choices is not None and value not in info.choices and not isinstance(value, bool):
+        raise ConfigError(f'{name}: {value!r} is not one of {", ".join(map(str, info.choices))}')
+    if isinstance(value, (bool, str)):
+        return value
+    if info.lower is not None and value < info.lower:
+        raise ConfigError(f'{name}: {value} is below the least allowed value {info.lower}')
+    if info.upper is not None and value > info.upper:
+        raise ConfigError(f'{name}: {value} is above the greatest allowed value {info.upper}')
     return value
 
 
-def _checked_list(option_: FlatOption, value: Any) -> Any:
-    name, kind = option_.name, option_.type
-    if not isinstance(value, (list, tuple)):
-        raise ConfigError(f'{name}: expected a list, got {value!r}')
-    element = FlatOption(name, typing.get_args(kind)[0], None, option_.info)
-    return typing.get_origin(kind)(check(element, item) for item in value)  # type: ignore[misc]
-
-
-def _checked_mapping(option_: FlatOption, value: Any) -> dict[str, Any]:
-    """A mapping of checked values; mappings of mappings are checked by whoever reads them."""
-    name = option_.name
-    if not isinstance(value, Mapping):
-        raise ConfigError(f'{name}: expected a mapping, got {value!r}')
-    arguments = typing.get_args(option_.type)
-    inner = arguments[1] if arguments else dict
-    if inner in (dict, Any):
-        return dict(value)
-    return {key: check(FlatOption(f'{name}.{key}', inner, None, option_.info), item)
-            for key, item in dotted(value)}
+def _scalar(name: str, accepted: tuple[Any, ...], value: Any) -> Any:
+    """A bool, number or text in the type that the option has; an int may stand for a float."""
+    if isinstance(value, bool) and bool in accepted:
+        return value
+    if str in accepted and isinstance(value, (bool, int, float)):
+        text: str = getattr(value, 'text', '')
+        if text:  # a number where a name belongs, as it was written in a file
+            return text
+        also = f', as which YAML and ROS read {value:#x} as well' if type(value) is int else ''
+        raise ConfigError(
+            f'{name}: expected text, got {value!r}{also}: write the name in quotes, as it is sent')
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if float in accepted and number:
+        if math.isnan(value):
+            raise ConfigError(f'{name}: must not be NaN')
+        return float(value)
+    kinds = [kind for kind in accepted if kind is not type(None)]
+    if isinstance(value, bool) or not isinstance(value, tuple(kinds)):
+        raise ConfigError(f'{name}: expected {" or ".join(kind.__name__ for kind in kinds)}, '
+                          f'got {value!r}')
+    return int(value) if isinstance(value, int) else value
 
 
 def dotted(
@@ -134,50 +143,6 @@ def dotted(
     """
     return flat(entries, lambda _, value: not value or bool(value.keys() & fields_) or (
         bool(fields_) and not all(isinstance(inner, Mapping) for inner in value.values())))
-
-
-def _scalar(name: str, accepted: tuple[Any, ...], value: Any) -> Any:
-    """A bool, number or text in the type that the option has; an int may stand for a float."""
-    if isinstance(value, bool) and bool in accepted:
-        return value
-    wrong = ConfigError(f'{name}: expected {_spell(accepted)}, got {value!r}')
-    if str in accepted and isinstance(value, (bool, int, float)):
-        return _name(name, value)
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise wrong
-    if float in accepted and not isinstance(value, str):
-        if math.isnan(value):
-            raise ConfigError(f'{name}: must not be NaN')
-        return float(value)
-    if not isinstance(value, tuple(t for t in accepted if t is not bool)):
-        raise wrong
-    return int(value) if isinstance(value, int) else value
-
-
-def _name(name: str, value: bool | float) -> str:
-    """A number where a name belongs, as it was written in a file."""
-    text: str = getattr(value, 'text', '')
-    if text:
-        return text
-    also = f', as which YAML and ROS read {value:#x} as well' if type(value) is int else ''
-    raise ConfigError(
-        f'{name}: expected text, got {value!r}{also}: write the name in quotes, as it is sent')
-
-
-def _check_bounds(info: OptionInfo, name: str, value: Any) -> None:
-    """Raise ConfigError where a value is no allowed choice or beyond a bound."""
-    if info.choices is not None and value not in info.choices:
-        raise ConfigError(f'{name}: {value!r} is not one of {", ".join(map(str, info.choices))}')
-    if isinstance(value, str):
-        return
-    if info.lower is not None and value < info.lower:
-        raise ConfigError(f'{name}: {value} is below the least allowed value {info.lower}')
-    if info.upper is not None and value > info.upper:
-        raise ConfigError(f'{name}: {value} is above the greatest allowed value {info.upper}')
-
-
-def _spell(accepted: tuple[Any, ...]) -> str:
-    return ' or '.join(getattr(t, '__name__', str(t)) for t in accepted if t is not type(None))
 
 
 def build(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:

@@ -42,11 +42,11 @@ class _Written:
 
 
 class WrittenInt(_Written, int):
-    """A whole number such as 0x6958."""
+    pass
 
 
 class WrittenFloat(_Written, float):
-    """A number such as 1e52."""
+    pass
 
 
 class _Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
@@ -160,9 +160,7 @@ class YamlFile:
         """`most_bytes`: only a regular file, and of no more; who names it may be anybody, and a
         device or a pipe is not waited for."""
         self.path = path
-        self._regular, self._most_bytes = bool(most_bytes), most_bytes or MOST_BYTES
-        self.text = self._read()
-        self._loader = None
+        self.text = self._read(bool(most_bytes), most_bytes or MOST_BYTES)
         try:
             self._loader = _Loader(self.text)
             self._root = self._loader.get_single_node()
@@ -175,21 +173,20 @@ class YamlFile:
             raise FormatError(path, None, f'more than {MOST_VALUES} values (aliases count as often '
                               'as they are used)')
 
-    def _read(self) -> str:
+    def _read(self, regular: bool, most_bytes: int) -> str:
         try:
             # Before it is opened: that alone starts some devices, and waits for who writes a pipe.
-            if self._regular and not stat.S_ISREG(os.stat(self.path).st_mode):
+            if regular and not stat.S_ISREG(os.stat(self.path).st_mode):
                 raise FormatError(self.path, None, 'a folder, device, pipe or socket: expected a '
                                   'YAML file')
             with open(self.path, 'rb') as stream:
-                data = stream.read(self._most_bytes + 1)
+                data = stream.read(most_bytes + 1)
         except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
             text = getattr(error, 'strerror', None) or error
             raise FormatError(self.path, None, f'cannot be read: {text}') from None
-        if len(data) > self._most_bytes:
-            raise FormatError(
-                self.path, None, f'larger than {self._most_bytes // 1_000_000} MB: expected a '
-                'YAML file')
+        if len(data) > most_bytes:
+            raise FormatError(self.path, None, f'larger than {most_bytes // 1_000_000} MB: '
+                              'expected a YAML file')
         try:
             return data.decode('utf-8-sig')
         except UnicodeDecodeError as error:
@@ -209,7 +206,7 @@ class YamlFile:
         if node is None:
             return None
         try:
-            return self._loader.construct_document(node)  # type: ignore[union-attr]
+            return self._loader.construct_document(node)
         except yaml.YAMLError as error:
             raise self._fault(error) from None
 
@@ -234,7 +231,11 @@ class YamlFile:
                         self.path, line, f'{name!r} stands there twice, in line {lines[name]} '
                         f'and in line {line}: keep one')
                 lines[name] = line
-                block = Block(name, self._parameters(values))
+                built = self._built(values)
+                if built is not None and not isinstance(built, dict):
+                    raise FormatError(
+                        self.path, values.start_mark.line + 1, f'{PARAMETERS} must be a mapping')
+                block = Block(name, built or {})
             blocks.append(block)
         return blocks
 
@@ -246,15 +247,6 @@ class YamlFile:
         pairs = self._root.value if isinstance(self._root, MappingNode) else ()
         return [str(key.value) for key, value in pairs if not list(
             _named_blocks(MappingNode('', [(key, value)]), ''))]
-
-    def _parameters(self, node: Node) -> dict[str, Any]:
-        values = self._built(node)
-        if values is None:
-            return {}
-        if not isinstance(values, dict):
-            raise FormatError(
-                self.path, node.start_mark.line + 1, f'{PARAMETERS} must be a mapping')
-        return values
 
 
 def _size(node: Any, known: dict[int, float]) -> float:
