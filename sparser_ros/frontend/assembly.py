@@ -274,9 +274,10 @@ class Assembly:
             self._n_poses += 1
             self.newest_ns = max(self.newest_ns, stamp_ns)
         for track in self._tracks:
-            for number, motion, move, turn in track.take_edges():
+            for number, motion, move, turn in track.edges:
                 self.add(RelativePoses, track.rows[number - 1], track.rows[number], motion,
                          self.kappa(turn), 1 / move, True, track.keyframe_stamps[number])
+            track.edges.clear()
         table = np.array(fresh, dtype=np.int64).reshape(-1, 3)
         self._poses = Poses(table[:, 1], table[:, 2], table[:, 0], *self._space.arrays(poses))
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
+from collections.abc import Iterator
 
 from ..config.frontend_config import OdometryConfig
 from ..graph.finding import Finding
@@ -78,7 +79,7 @@ class StepRule:
         self._trail: deque[tuple[int, float, float]] = deque()
         """Stamps, with the way and the turn so far."""
         self._periods: deque[int] = deque(maxlen=REMEMBERED_PERIODS)
-        self._path = self._turn = self._top_speed = 0.0
+        self._top_speed = 0.0
 
     def step(self, last: Reading, reading: Reading) -> Step:
         motion = self._space.between(last.pose, reading.pose)
@@ -87,12 +88,11 @@ class StepRule:
 
     def learn(self, last: Reading, reading: Reading, step: Step) -> None:
         self._periods.append(reading.stamp_ns - last.stamp_ns)
-        self._path += step.distance_m
-        self._turn += step.angle_rad
         trail = self._trail
         if not trail:
             trail.append((last.stamp_ns, 0.0, 0.0))
-        trail.append((reading.stamp_ns, self._path, self._turn))
+        trail.append((reading.stamp_ns, trail[-1][1] + step.distance_m,
+                      trail[-1][2] + step.angle_rad))
         while len(trail) > 2 and reading.stamp_ns - trail[1][0] >= SPEED_SPAN_NS:
             trail.popleft()
         self._top_speed = max(self._top_speed, self._rate(1) or 0.0)
@@ -133,18 +133,14 @@ class StepRule:
         return (step.distance_m <= length + STEP_SLACK_M
                 and step.angle_rad <= o.max_turn_rate_rad_per_s * seconds + STEP_SLACK_RAD)
 
-    def restarted(self, last: Reading, reading: Reading, step: Step) -> bool:
-        """True if a reading after an interruption begins at the origin, far from the last one."""
-        space = self._space
-        if space.distance(reading.pose) > ORIGIN_M or space.angle(reading.pose) > ORIGIN_RAD:
-            return False
-        interrupted = self._periods and step.seconds * 2 > self._usual_s(GAP_PERIODS)
-        away = space.distance(last.pose) >= AWAY_M
-        return bool(interrupted and away and self._options.max_speed_m_per_s < math.inf)
-
     def fault(self, last: Reading, reading: Reading, step: Step) -> str:
         """Why a reading is not believed at once; '' = it is."""
-        if self.restarted(last, reading, step):
+        space = self._space
+        # After an interruption at the origin, far from the last one.
+        if (space.distance(reading.pose) <= ORIGIN_M and space.angle(reading.pose) <= ORIGIN_RAD
+                and self._periods and step.seconds * 2 > self._usual_s(GAP_PERIODS)
+                and space.distance(last.pose) >= AWAY_M
+                and self._options.max_speed_m_per_s < math.inf):
             return 'restart'
         if not self.possible(step):
             return 'jump'
@@ -162,25 +158,24 @@ class ReorderBuffer(StampOrder):
 
     def __init__(self) -> None:
         super().__init__(0)
-        self.newest_ns = self._late_at_ns = 0
+        self._newest_ns = self._late_at_ns = 0
 
     def late(self, stamp_ns: int) -> None:
         """Note that a message came behind newer ones; also for one that was not pushed."""
-        lateness = self.newest_ns - stamp_ns
-        if lateness > 2 * MAX_HOLD_NS:
-            return  # no waiting helps against a source that is as late as that
-        self.delay_ns = min(max(self.delay_ns, round(LATENESS_FACTOR * lateness)), MAX_HOLD_NS)
-        self._late_at_ns = self.newest_ns
+        lateness = self._newest_ns - stamp_ns
+        # No waiting helps against a source that is later than that.
+        if 0 < lateness <= 2 * MAX_HOLD_NS:
+            self.delay_ns = min(max(self.delay_ns, round(LATENESS_FACTOR * lateness)), MAX_HOLD_NS)
+            self._late_at_ns = self._newest_ns
 
-    def pushed(self, reading: Reading) -> list[Reading]:
-        """Take a message in; returns those whose turn has come, in the order of their stamps."""
-        if reading.stamp_ns < self.newest_ns:
-            self.late(reading.stamp_ns)
-        self.newest_ns = max(self.newest_ns, reading.stamp_ns)
-        if self.newest_ns - self._late_at_ns > MEMORY_NS:
+    def pushed(self, reading: Reading) -> Iterator[Reading]:
+        """Take a message in; those whose turn has come, in the order of their stamps."""
+        self.late(reading.stamp_ns)
+        self._newest_ns = max(self._newest_ns, reading.stamp_ns)
+        if self._newest_ns - self._late_at_ns > MEMORY_NS:
             self.delay_ns = 0
         self.push(reading)
-        return list(self.released(self.newest_ns))
+        return self.released(self._newest_ns)
 
 
 class OdometryGate:
@@ -188,12 +183,10 @@ class OdometryGate:
 
     def __init__(self, number: int, shared: Shared) -> None:
         self.robot, self.track = shared.config.robots[number], shared.tracks[number]
-        self._space = shared.space
-        self._clock = shared.clock
-        self._events = shared.events
+        self._space, self._clock, self._events = shared.space, shared.clock, shared.events
         self._counters = shared.counters.odometry
         self._rule = StepRule(shared.config.odometry, shared.space)
-        self._buffer = ReorderBuffer()
+        self.buffer = ReorderBuffer()
         self.mounting = Mounting(shared.config, self.robot, shared.frames)
         self.absurd: deque[bool] = deque(maxlen=JUDGED)
         """True for each of the newest messages that is no pose."""
@@ -217,14 +210,11 @@ class OdometryGate:
 
     def knows(self, stamp_ns: int) -> bool:
         """True if a reading of that stamp is here already."""
-        return stamp_ns == self.frontier_ns or self._buffer.holds(stamp_ns) \
+        return stamp_ns == self.frontier_ns or self.buffer.holds(stamp_ns) \
             or any(stamp_ns == suspect.stamp_ns for suspect in self._suspects)
 
-    def late(self, stamp_ns: int) -> None:
-        self._buffer.late(stamp_ns)
-
     def offer(self, reading: Reading) -> None:
-        for ready in self._buffer.pushed(reading):
+        for ready in self.buffer.pushed(reading):
             self._judge(ready)
 
     def offer_older(self, reading: Reading) -> bool:
@@ -238,7 +228,7 @@ class OdometryGate:
 
     def flush(self) -> None:
         """No more data for now: what waits is decided by what there is."""
-        for ready in self._buffer.released(flush=True):
+        for ready in self.buffer.released(flush=True):
             self._judge(ready)
         resumed = self._suspects and self._fault in ('start', 'gap', 'pause')
         if resumed or len(self._suspects) >= AGREEING_AFTER_GAP:
@@ -300,50 +290,47 @@ class OdometryGate:
         for _ in suspects:
             self._counters.waiting -= 1
             self._counters.drop('implausible')
-        first = suspects[0]
-        subject, when = f'the odometry of {self.robot}', self._when(first)
+        first, last, kind, value = suspects[0], self.last, 'odometry_outlier', 0.0
+        subject, refused = f'the odometry of {self.robot}', self._counters.dropped['implausible']
         many = f'{len(suspects)} messages' if len(suspects) > 1 else 'one message'
-        if self.last is None:
-            text, value = f'{many} of {subject} did not go with what followed: dropped', 0.0
+        if last is None:
+            text = f'{many} of {subject} did not go with what followed: dropped'
         else:
-            value = self._rule.step(self.last, first).distance_m
-            text = (f'{many} of {subject} lay {value:.6g} m away, {when}, and the next one did '
-                    'not: dropped')
-        kind, refused = 'odometry_outlier', self._counters.dropped['implausible']
-        if self.last is not None and refused > MANY_REFUSED and refused > (
-                REFUSED_SHARE * self._counters.accepted):
-            kind, text = 'odometry_sources', (
-                f'{subject} jumps to and fro, as if two sources published it: one of them is '
-                'dropped; `ros2 topic info -v` on its topic names the publishers')
-        self._events.add(self.last.stamp_ns if self.last else first.stamp_ns,
-                         Finding(kind, self.robot, text, value, 'm'))
+            value = self._rule.step(last, first).distance_m
+            text = (f'{many} of {subject} lay {value:.6g} m away, {self._when(first)}, and the '
+                    'next one did not: dropped')
+            if refused > MANY_REFUSED and refused > REFUSED_SHARE * self._counters.accepted:
+                kind, text = 'odometry_sources', (
+                    f'{subject} jumps to and fro, as if two sources published it: one of them is '
+                    'dropped; `ros2 topic info -v` on its topic names the publishers')
+        self._events.add((last or first).stamp_ns, Finding(kind, self.robot, text, value, 'm'))
 
     def _confirm(self) -> None:
-        """Believe the suspects: they agree with one another."""
+        """Believe the suspects: they agree with one another.
+
+        After an interruption the robot goes on across it, or in a new segment.
+        """
         suspects, self._suspects = self._suspects, []
         if self.last is not None and self._fault != 'pause':
-            self._resume(self.last, suspects.pop(0))
+            first, rule = suspects.pop(0), self._rule
+            step = rule.step(self.last, first)
+            kind, what, value, unit = {
+                'gap': ('odometry_gap', f'was silent for {step.seconds:.1f} s', step.seconds, 's'),
+                'restart': ('odometry_restart', 'started again at its origin, '
+                            f'{step.distance_m:.1f} m away', step.distance_m, 'm'),
+            }.get(self._fault, (
+                'odometry_jump', f'jumped by {step.distance_m:.1f} m', step.distance_m, 'm'))
+            across = self._fault == 'gap' and step.seconds <= MAX_GAP_S
+            end = 'the motion across it is uncertain' if across else 'a new segment begins there'
+            self._events.add(first.stamp_ns, Finding(
+                kind, self.robot, f'the odometry of {self.robot} {what}, {self._when(first)}: '
+                f'{end}', value, unit))
+            if across:
+                self._pass(first, step, rule.unseen(step))
+            else:
+                self._pass(first)
         for suspect in suspects:
             self._pass(suspect, self._rule.step(self.last or suspect, suspect))
-
-    def _resume(self, last: Reading, first: Reading) -> None:
-        """Go on after an interruption: across it, or in a new segment."""
-        rule, name = self._rule, f'the odometry of {self.robot}'
-        step = rule.step(last, first)
-        kind, what, value, unit = {
-            'gap': ('odometry_gap', f'was silent for {step.seconds:.1f} s', step.seconds, 's'),
-            'restart': ('odometry_restart', 'started again at its origin, '
-                        f'{step.distance_m:.1f} m away', step.distance_m, 'm'),
-        }.get(self._fault, (
-            'odometry_jump', f'jumped by {step.distance_m:.1f} m', step.distance_m, 'm'))
-        across = self._fault == 'gap' and step.seconds <= MAX_GAP_S
-        end = 'the motion across it is uncertain' if across else 'a new segment begins there'
-        self._events.add(first.stamp_ns, Finding(
-            kind, self.robot, f'{name} {what}, {self._when(first)}: {end}', value, unit))
-        if across:
-            self._pass(first, step, rule.unseen(step))
-        else:
-            self._pass(first)
 
     def _when(self, reading: Reading) -> str:
         begin = self._begin_ns or reading.stamp_ns
@@ -354,10 +341,8 @@ class Odometry:
     """The odometry of all robots on its way to their tracks."""
 
     def __init__(self, shared: Shared) -> None:
-        self._config = shared.config
-        self._clock = shared.clock
+        self._config, self._clock, self._events = shared.config, shared.clock, shared.events
         self._counters = shared.counters.odometry
-        self._events = shared.events
         self._gates = {robot: OdometryGate(number, shared)
                        for number, robot in enumerate(shared.config.robots)}
         self._told_late: set[tuple[str, str]] = set()
@@ -439,7 +424,7 @@ class Odometry:
             return True
         counters.waiting -= 1
         if back_ns <= BACK_NS:
-            gate.late(reading.stamp_ns)
+            gate.buffer.late(reading.stamp_ns)
             return counters.drop('out_of_order')
         if self._clock.present != self._present:
             self._backward.clear()
@@ -466,12 +451,11 @@ class Odometry:
                         f'and frames.base say {odom!r} and {base!r}')
         return ''
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> Iterator[Finding]:
         newest_ns = self._clock.newest_ns
-        silent = {robot: (newest_ns - gate.track.stamps[-1]) * 1e-9
-                  for robot, gate in self._gates.items()
-                  if gate.track.stamps and newest_ns - gate.track.stamps[-1] > SILENT_NS}
-        return tuple(Finding(
-            'odometry_silent', robot,
-            f'the odometry of {robot} has been silent for {seconds:.1f} s', seconds, 's')
-            for robot, seconds in silent.items())
+        for robot, gate in self._gates.items():
+            if gate.track.stamps and newest_ns - gate.track.stamps[-1] > SILENT_NS:
+                seconds = (newest_ns - gate.track.stamps[-1]) * 1e-9
+                yield Finding(
+                    'odometry_silent', robot,
+                    f'the odometry of {robot} has been silent for {seconds:.1f} s', seconds, 's')

@@ -87,7 +87,7 @@ class Track:
         self._thinned_ns = 0
         """Stamp of the newest keyframe that is gone."""
         self.edges: list[OdometryEdge] = []
-        """Edges into keyframes that `take_edges` has not handed out yet."""
+        """Edges into keyframes that no increment holds yet."""
         self.rows = array('q')
         """Pose rows of the keyframes handed out so far."""
         self.segments: list[int] = []
@@ -128,38 +128,26 @@ class Track:
         self._path += step.distance_m
         self._turn += step.angle_rad
         if self._mode in ('pose_increment', 'twist'):
-            warning, noise = self._step_noise(reading, step)
+            own = self._mode == 'pose_increment'
+            warning, noise = self._usable(
+                reading.pose_covariance if own else reading.twist_covariance)
+            if noise is None:
+                noise = space.isotropic(*self._configured(*step))
+            elif not own:
+                noise = space.covariance(reading.twist_covariance * step.seconds**2)
             self._total = space.appended(
                 self._total, self._motion, space.between(self.poses[-1], pose), noise)
         self._append(stamp_ns, pose)
         motion = self._motion = space.between(self.keyframe_poses[-1], pose)
-        if self._is_keyframe(motion, stamp_ns - self.keyframe_stamps[-1]):
+        elapsed_ns, o = stamp_ns - self.keyframe_stamps[-1], self._keyframes
+        if o.every_message or elapsed_ns >= o.time_s * 1e9 \
+                or space.distance(motion) >= o.distance_m or space.angle(motion) >= o.angle_rad:
             variances, doubt = self._variances(stamp_ns, pose, usable)
             self.edges.append(OdometryEdge(
                 len(self.keyframe_stamps), motion, *believed(self._options, *variances)))
             self._keyframe(stamp_ns, pose, usable)
             warning = warning or doubt
         return warning
-
-    def _is_keyframe(self, motion: Pose, elapsed_ns: int) -> bool:
-        """By distance, angle and time since the last keyframe, whichever comes first."""
-        options = self._keyframes
-        return (
-            options.every_message
-            or elapsed_ns >= options.time_s * 1e9
-            or self._space.distance(motion) >= options.distance_m
-            or self._space.angle(motion) >= options.angle_rad
-        )
-
-    def _step_noise(self, reading: Reading, step: Step) -> tuple[str, Any]:
-        """A warning, and the covariance of the step that a reading ends."""
-        increment = self._mode == 'pose_increment'
-        source = reading.pose_covariance if increment else reading.twist_covariance
-        warning, usable = self._usable(source)
-        if usable is None:
-            return warning, self._space.isotropic(*self._configured(*step))
-        return warning, usable if increment else self._space.covariance(
-            np.asarray(source) * step.seconds**2)
 
     def _usable(self, covariance: Array) -> tuple[str, Any]:
         reason = fault(covariance, self._space.dimension)
@@ -250,11 +238,6 @@ class Track:
             *self._record.columns, np.array(self.keyframe_stamps, dtype=np.int64),
             self.keyframe_poses.values, self.chains)
 
-    def take_edges(self) -> list[OdometryEdge]:
-        """Edges that no increment holds yet."""
-        edges, self.edges = self.edges, []
-        return edges
-
     def locate(self, stamp_ns: int, final: bool) -> Attachment | str | None:
         """The attachment of an instant; None = wait for odometry; a text = why there is none.
 
@@ -289,7 +272,8 @@ class Track:
             return number
         ahead = self.keyframe_stamps[after] - stamp_ns
         if after in self.segments:
-            end = self._end_of_segment(after)
+            row = bisect.bisect_left(self.stamps, self.keyframe_stamps[after])
+            end = self.stamps[row - 1] if row else self.keyframe_stamps[after - 1]
             if stamp_ns <= end:
                 return number
             near = self._nearer_side(end, stamp_ns, self.keyframe_stamps[after])
@@ -302,11 +286,6 @@ class Track:
                 and ahead < stamp_ns - self.keyframe_stamps[number]:
             number = after
         return number
-
-    def _end_of_segment(self, after: int) -> int:
-        """Newest stamp before keyframe `after`, which begins a segment."""
-        row = bisect.bisect_left(self.stamps, self.keyframe_stamps[after])
-        return self.stamps[row - 1] if row else self.keyframe_stamps[after - 1]
 
     def _nearer_side(self, first_ns: int, stamp_ns: int, second_ns: int) -> int | None:
         """The nearer of two instants, if within reach of extrapolation."""
