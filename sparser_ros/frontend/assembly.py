@@ -8,7 +8,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,12 +24,13 @@ from ..graph import (
     Poses,
     RelativePoses,
     Table,
+    Verticals,
 )
 from ..graph.thinning import surplus
 from .clocks import DataClock, nanoseconds
 from .counters import Counters, EventLog
 from .frames import StaticFrames
-from .motion import Pose, Vector, geometry
+from .motion import Pose, Vector, geometry, rotation_rows
 from .radios import Radio, Radios
 from .track import Attachment, Track
 
@@ -59,6 +60,8 @@ class Shared:
         self.clock = DataClock(config, self.events, self.radios)
         self.numbers = {name: number for number, name in enumerate(config.robots)}
         self.tracks = [Track(number, config, self.space) for number in self.numbers.values()]
+        self.unlevelled: set[str] = set()
+        """Robots whose odometry, or IMU, says something else of the vertical than is true."""
 
 
 @dataclass
@@ -216,12 +219,30 @@ def remember(table: OrderedDict, key: Hashable, value: object = None) -> None:
         table.popitem(last=False)
 
 
+class SharedErrors:
+    """Information of readings whose error changes slowly, so that neighbours share it: of readings
+    within the correlation time T together as much is believed as of one (a share dt / T of the
+    information of one for each, dt the time since the one before)."""
+
+    def __init__(self) -> None:
+        self._last_ns: dict[Hashable, int] = {}
+
+    def share(self, source: Hashable, stamp_ns: int, correlation_s: float) -> float:
+        """Of the information of an independent reading, above 0 and at most 1."""
+        last = self._last_ns.get(source)
+        self._last_ns[source] = stamp_ns
+        if last is None or correlation_s <= 0:
+            return 1.0
+        return min(1.0, max(abs(stamp_ns - last), 1) / (correlation_s * 1e9))
+
+
 class Assembly:
     """The variables handed out so far, and the rows of the increment being made."""
 
     def __init__(self, shared: Shared) -> None:
         self._config, self._space = shared.config, shared.space
         self._tracks, self._radios = shared.tracks, shared.radios
+        self._unlevelled, self._errors = shared.unlevelled, SharedErrors()
         self._landmarks: dict[str, int] = {}
         self._sequence = self._n_poses = self.newest_ns = 0
         """Increments, poses that are not thinned, and the newest stamp of data so far."""
@@ -256,11 +277,9 @@ class Assembly:
         self.keyframes_thinned += n - self._n_poses
         return ~keep
 
-    def begin(self, keyframe: Callable[[Assembly, int, int, Pose, int], None]) -> None:
-        """Start an increment: number the new keyframes, so that measurements can name them.
-
-        `keyframe(assembly, robot, row, pose, stamp_ns)` adds what the odometry of each one states.
-        """
+    def begin(self) -> None:
+        """Start an increment: number the new keyframes, so that measurements can name them, and add
+        what odometry states of each one."""
         self._rows: dict[type[Table], list[tuple[Any, ...]]] = {}
         self._new_landmarks: list[str] = []
         fresh = sorted(
@@ -270,7 +289,7 @@ class Assembly:
         poses = [self._tracks[robot].keyframe_poses[number] for _, robot, number in fresh]
         for (stamp_ns, robot, _), pose in zip(fresh, poses, strict=True):
             self._tracks[robot].rows.append(self._n_poses)
-            keyframe(self, robot, self._n_poses, pose, stamp_ns)
+            self._level(robot, pose, stamp_ns)
             self._n_poses += 1
             self.newest_ns = max(self.newest_ns, stamp_ns)
         for track in self._tracks:
@@ -280,6 +299,20 @@ class Assembly:
             track.edges.clear()
         table = np.array(fresh, dtype=np.int64).reshape(-1, 3)
         self._poses = Poses(table[:, 1], table[:, 2], table[:, 0], *self._space.arrays(poses))
+
+    def _level(self, robot: int, pose: Pose, stamp_ns: int) -> None:
+        """The vertical and the height of a keyframe, where its odometry says them and nothing else
+        denies that."""
+        name, o = self._config.robots[robot], self._config.odometry
+        if not self._config.claims_gravity(name) or name in self._unlevelled:
+            return
+        tilt = o.tilt_sigma_rad**2 / self._errors.share(
+            ('tilt', robot), stamp_ns, o.tilt_correlation_s)
+        self.add(Verticals, self._n_poses, tuple(rotation_rows(pose[3:])[2]), 1 / tilt, stamp_ns)
+        if o.height == 'trusted':
+            height = o.height_sigma_m**2 / self._errors.share(
+                ('height', robot), stamp_ns, o.height_correlation_s)
+            self.add(Heights, self._n_poses, self._space.zero, pose[2], 1 / height, stamp_ns)
 
     def add(self, kind: type[Table], *row: Any) -> None:
         """A row of a table in the order of its columns; a pose stands for both of its parts."""
@@ -307,7 +340,7 @@ class Assembly:
         """As `graph.precision.kappa_from_covariance`, of a variance per axis."""
         return (1.0 if self._space.dimension == 2 else 0.5) / variance
 
-    def finish(self, unlevelled: tuple[str, ...]) -> Increment | None:
+    def finish(self) -> Increment | None:
         """The increment; None = it would be empty."""
         landmarks = self._take_landmarks()
         if not len(self._poses) and not len(landmarks) and not self._rows:
@@ -315,7 +348,7 @@ class Assembly:
         increment = Increment(
             self._sequence, tuple(self._config.robots), self._poses, landmarks,
             *(self._table(kind, rows) for kind, rows in self._rows.items()),
-            newest_stamp_ns=self.newest_ns, unlevelled=unlevelled)
+            newest_stamp_ns=self.newest_ns, unlevelled=tuple(sorted(self._unlevelled)))
         self._sequence += 1
         self._rows = {}
         return increment

@@ -17,7 +17,7 @@ from .decode import readable
 from .fixes import Fixes
 from .frames import StaticFrames
 from .inputs import Route
-from .levels import Attitudes, Heights, OdometryLevels
+from .levels import Attitudes, Heights
 from .odometry import Odometry
 from .ranges import Ranges
 from .record import RecordedOdometry
@@ -47,16 +47,15 @@ class Frontend:
         self._begin()
 
     def _begin(self) -> None:
-        config, shared = self.config, Shared(self.config, self.frames)
+        shared = Shared(self.config, self.frames)
         self.counters, self._events, self._clock = shared.counters, shared.events, shared.clock
         self._space, self._radios = shared.space, shared.radios
         self._numbers, self._tracks = shared.numbers, shared.tracks
-        self._levels = OdometryLevels(config)
         self._odometry = Odometry(shared)
         self._ranges, self._sightings = Ranges(shared), Sightings(shared)
         intakes: list[Intake] = [
-            self._ranges, self._sightings, Closures(shared), Fixes(shared),
-            Heights(shared, self._levels), Attitudes(shared, self._levels)]
+            self._ranges, self._sightings, Closures(shared), Fixes(shared), Heights(shared),
+            Attitudes(shared)]
         self._intakes = {intake.kind: intake for intake in intakes}
         self._assembly = Assembly(shared)
 
@@ -108,18 +107,17 @@ class Frontend:
     def _fed(self, sample: Sample, topic: str) -> bool:
         counters = self.counters.kind(sample.kind)
         try:
-            taken = self.add(sample)
-            if not taken:
-                self._events.refused(self._clock.newest_ns, topic, counters.refused,
-                                     sample.detail if isinstance(sample, Refused) else '')
-            return taken
+            if self.add(sample):
+                return True
+            self._events.refused(self._clock.newest_ns, topic, counters.refused,
+                                 sample.detail if isinstance(sample, Refused) else '')
         except Exception:
             if counters.balanced:  # it failed after the count
                 counters.warnings['internal_error'] += 1
             else:
                 counters.drop('internal_error')
             _log.exception('a sample of %s could not be taken: %r', sample.kind, sample)
-            return False
+        return False
 
     def add(self, sample: Sample) -> bool:
         """Add any sample; False = refused, or a duplicate.
@@ -131,7 +129,11 @@ class Frontend:
         if isinstance(sample, Refused):
             return counters.drop(sample.reason)
         if isinstance(sample, FrameSample):
-            return self._add_frame(sample)
+            before = self.frames.revision
+            taken = self.frames.add(sample, counters)
+            if self.frames.revision != before:
+                self._odometry.look_at_frames()
+            return taken
         if isinstance(sample, ClosureSample):
             return self._intakes[sample.kind].add(sample, 0)
         if isinstance(sample, RangeSample):
@@ -159,13 +161,6 @@ class Frontend:
             return taken
         return self._intakes[sample.kind].add(sample, stamp_ns)
 
-    def _add_frame(self, sample: FrameSample) -> bool:
-        before = self.frames.revision
-        taken = self.frames.add(sample, self.counters.frames)
-        if self.frames.revision != before:
-            self._odometry.look_at_frames()
-        return taken
-
     # -- graph out -------------------------------------------------------------------------------
 
     def take(self, flush: bool = False) -> Increment | None:
@@ -179,10 +174,10 @@ class Frontend:
             self._add_stamped(sample, stamp_ns)
         if flush:
             self._odometry.flush()
-        self._assembly.begin(self._levels.keyframe)
+        self._assembly.begin()
         for intake in self._intakes.values():
             intake.attach(self._assembly, flush)
-        return self._assembly.finish(tuple(sorted(self._levels.unlevelled)))
+        return self._assembly.finish()
 
     def thin(self) -> Mask | None:
         """Forget old keyframes where there are too many, right after `take`; a mask (n,) of poses.

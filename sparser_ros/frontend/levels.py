@@ -1,9 +1,5 @@
 """Heights and attitudes (3D): checked, waiting for the odometry of their instant, and compared with
-it; and what odometry itself says of the vertical and of its height.
-
-Errors of altimeters and attitudes change slowly, so that neighbouring readings share them: of
-readings within the correlation time T together as much is believed as of one (a share dt / T of the
-information of one for each, dt the time since the one before).
+it.
 
 Along a path that odometry gives as p (in its own frame, z claimed to be up) an altimeter reads
 h = n . p + const, with n the true vertical in that frame. Where n differs from e_z the odometry is
@@ -17,10 +13,8 @@ mounted otherwise than configured.
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections import deque
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -28,13 +22,12 @@ from scipy.spatial.transform import Rotation
 from scipy.special import chdtri
 
 from ..array_types import Array
-from ..config import SparserConfig
 from ..graph import Heights as HeightTable
 from ..graph import Verticals
 from ..graph.finding import Finding
-from .assembly import Assembly, Intake, Pending, Shared
+from .assembly import Assembly, Intake, Pending, Shared, SharedErrors
 from .frames import mounting
-from .motion import Pose, Vector, bad_quaternion, believed_m2, place_fault, rotate, rotation_rows
+from .motion import Vector, bad_quaternion, believed_m2, place_fault, rotate, rotation_rows
 from .samples import AttitudeSample, HeightSample
 
 SEA_LEVEL_PA, SCALE_M, EXPONENT = 101325.0, 44330.77, 0.190263
@@ -65,62 +58,19 @@ def standard_height(pressure_pa: float) -> float:
     return SCALE_M * (1 - (pressure_pa / SEA_LEVEL_PA) ** EXPONENT)
 
 
-class SharedErrors:
-    """Information of a reading beside the one before it of its source, whose error it shares."""
-
-    def __init__(self) -> None:
-        self._last_ns: dict[Hashable, int] = {}
-
-    def share(self, source: Hashable, stamp_ns: int, correlation_s: float) -> float:
-        """Of the information of an independent reading, above 0 and at most 1."""
-        last = self._last_ns.get(source)
-        self._last_ns[source] = stamp_ns
-        if last is None or correlation_s <= 0:
-            return 1.0
-        return min(1.0, max(abs(stamp_ns - last), 1) / (correlation_s * 1e9))
-
-
-class OdometryLevels:
-    """The vertical and the height that the odometry of every keyframe states, while believed."""
-
-    def __init__(self, config: SparserConfig) -> None:
-        self._options = config.odometry
-        self.believed = [config.claims_gravity(robot) for robot in config.robots]
-        """By robot: its odometry says where up is, and nothing else denies it."""
-        self._trusted = self._options.height == 'trusted'
-        self._errors = SharedErrors()
-        self.unlevelled: set[str] = set()
-        """Robots whose odometry, or IMU, says something else of the vertical than is true."""
-
-    def keyframe(
-        self, assembly: Assembly, robot: int, row: int, pose: Pose, stamp_ns: int
-    ) -> None:
-        """Add what the odometry of a keyframe states."""
-        if not self.believed[robot]:
-            return
-        o, share = self._options, self._errors.share
-        tilt = o.tilt_sigma_rad**2 / share(('tilt', robot), stamp_ns, o.tilt_correlation_s)
-        assembly.add(Verticals, row, tuple(rotation_rows(pose[3:])[2]), 1 / tilt, stamp_ns)
-        if self._trusted:
-            height = o.height_sigma_m**2 / share(
-                ('height', robot), stamp_ns, o.height_correlation_s)
-            assembly.add(HeightTable, row, (0.0, 0.0, 0.0), pose[2], 1 / height, stamp_ns)
-
-
 class Heights(Intake):
     """Heights of robots on their way to keyframes."""
 
     kind = 'heights'
 
-    def __init__(self, shared: Shared, levels: OdometryLevels) -> None:
+    def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._levels = levels
         self._inputs = shared.config.height_inputs()
         self._first: dict[tuple[str, str], tuple[int, float]] = {}
         """Stamp of the first reading of each sensor, and the height that counts from there."""
         self._errors, self._walks = SharedErrors(), SharedErrors()
         """Of single readings, and of how far sensors have wandered."""
-        self._checks: dict[tuple[int, str], LevelCheck] = {}
+        self._checks: dict[tuple[str, str], LevelCheck] = {}
         """Odometry against heights, by robot and source of heights."""
 
     def check(self, sample: HeightSample, stamp_ns: int) -> Pending | str:
@@ -161,32 +111,29 @@ class Heights(Intake):
         vertical from then on; a sensor that is frozen says nothing.
         """
         place, space = pending.places[0], self._space
-        if self._config.claims_gravity(self._config.robots[place.robot]):
-            robot, track = place.robot, self._shared.tracks[place.robot]
-            check = self._checks.setdefault((robot, source), LevelCheck(
+        name = self._config.robots[place.robot]
+        if self._config.claims_gravity(name):
+            check = self._checks.setdefault((name, source), LevelCheck(
                 self._config.odometry.sigma_m_per_sqrt_m**2))
-            pose = space.compose(track.keyframe_poses[place.number], place.offset)
-            check.height(bisect.bisect_right(track.segments, place.number), space.act(pose, lever),
-                         height_m, variance, reading, pose[2])
-            if self._frozen(check, robot, source, pending.stamp_ns):
+            segment, pose = self._shared.tracks[place.robot].odometry_at(place)
+            check.height(segment, space.act(pose, lever), height_m, variance, reading, pose[2])
+            if self._frozen(check, name, source, pending.stamp_ns):
                 return 'frozen'
         assembly.add(HeightTable, assembly.row(place), space.act(place.offset, lever), height_m,
                      1 / variance, pending.stamp_ns)
         return ''
 
-    def _frozen(self, check: LevelCheck, robot: int, source: str, stamp_ns: int) -> bool:
+    def _frozen(self, check: LevelCheck, name: str, source: str, stamp_ns: int) -> bool:
         """Tell what a comparison of heights and odometry shows; True where the sensor is frozen."""
-        name = self._config.robots[robot]
         tilt = check.tilt_rad()
         if tilt:
-            self._levels.believed[robot] = False
-            self._levels.unlevelled.add(name)
+            self._shared.unlevelled.add(name)
             self._events.add(stamp_ns, Finding(
                 'odometry_tilted', name, f'the odometry of {name} says that its z axis points up, '
                 f'but its {source} has it tilted by {math.degrees(tilt):.0f} degrees: its roll and '
                 'pitch are not used from now on; set odometry.sensor_poses, or '
                 f'odometry.vertical_of.{name}: free', tilt, 'rad'))
-        if not self._levels.believed[robot]:
+        if name in self._shared.unlevelled:
             return False  # z of the odometry is not up
         step = check.step_m()
         if step:
@@ -205,12 +152,11 @@ class Attitudes(Intake):
 
     kind = 'attitudes'
 
-    def __init__(self, shared: Shared, levels: OdometryLevels) -> None:
+    def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._levels = levels
         self._options = shared.config.attitudes
         self._errors = SharedErrors()
-        self._checks: dict[int, MountCheck] = {}
+        self._checks: dict[str, MountCheck] = {}
         """Odometry against attitudes, by robot."""
 
     def check(self, sample: AttitudeSample, stamp_ns: int) -> Pending | str:
@@ -236,17 +182,15 @@ class Attitudes(Intake):
     def row(self, assembly: Assembly, pending: Pending, up: Vector, variance: float) -> str:
         """The vertical (a unit vector in the body frame, rad^2 about each horizontal axis) as the
         keyframe sees it; nothing once the IMU is turned against the odometry of its robot."""
-        config, place, unlevelled = self._config, pending.places[0], self._levels.unlevelled
-        robot = place.robot
-        name, track = config.robots[robot], self._shared.tracks[robot]
+        config, place = self._config, pending.places[0]
+        name = config.robots[place.robot]
         check = self._checks.setdefault(
-            robot, MountCheck(config.odometry.sigma_rad_per_sqrt_m**2))
-        pose = self._space.compose(track.keyframe_poses[place.number], place.offset)
-        check.add(bisect.bisect_right(track.segments, place.number), pose[:3],
-                  np.array(rotation_rows(pose[3:])), up, variance)
+            name, MountCheck(config.odometry.sigma_rad_per_sqrt_m**2))
+        segment, pose = self._shared.tracks[place.robot].odometry_at(place)
+        check.add(segment, pose[:3], np.array(rotation_rows(pose[3:])), up, variance)
         turn = check.turn()
         if turn is not None:
-            unlevelled.add(name)
+            self._shared.unlevelled.add(name)
             mount = Rotation.from_matrix(turn) * Rotation.from_euler(
                 'xyz', config.attitudes.mounts.get(name, [0.0, 0.0, 0.0]))
             degrees = float(np.degrees(Rotation.from_matrix(turn).magnitude()))
@@ -255,7 +199,7 @@ class Attitudes(Intake):
                 'imu_turned', name, f'the IMU of {name} is turned against its base by '
                 f'{degrees:.0f} degrees: its roll and pitch are not used from now on; '
                 f'attitudes.mounts.{name}: [{angles}] would fit', math.radians(degrees), 'rad'))
-        if name in unlevelled:
+        if name in self._shared.unlevelled:
             return 'turned'
         assembly.add(Verticals, assembly.row(place), rotate(place.offset[3:], up), 1 / variance,
                      pending.stamp_ns)
@@ -280,10 +224,8 @@ class _Stretch:
         if segment != self._segment:
             self._readings.clear()
             self._segment = segment
-        way = 0.0
-        if self._readings:
-            last = self._readings[-1]
-            way = last[1] + math.dist(last[0], place)
+        last_place, last_way = self._readings[-1][:2] if self._readings else (place, 0.0)
+        way = last_way + math.dist(last_place, place)
         self._readings.append((place, way, *values))
         self._count += 1
 

@@ -265,6 +265,11 @@ class Track:
             offset = self._space.between(self.keyframe_poses[number], pose)
         return Attachment(self._robot, number, offset)
 
+    def odometry_at(self, place: Attachment) -> tuple[int, Pose]:
+        """Number (from 1 on) of the segment of an attached instant, and its pose in odometry."""
+        return (bisect.bisect_right(self.segments, place.number),
+                self._space.compose(self.keyframe_poses[place.number], place.offset))
+
     def _keyframe_of(self, stamp_ns: int, after: int) -> int | str:
         """The keyframe that an instant attaches to, of the segment its pose belongs to."""
         number = max(after - 1, 0)
