@@ -13,6 +13,12 @@ from .option import build, dotted, option
 T = TypeVar('T')
 
 
+def refuse(wrong: object, text: str) -> None:
+    """ConfigError where something is wrong."""
+    if wrong:
+        raise ConfigError(text)
+
+
 @dataclass(frozen=True)
 class RadioSpec:
     """One radio: carried by a robot, or a beacon with or without a known position."""
@@ -36,20 +42,17 @@ class RadioSpec:
 
     def check(self, where: str, robots: Collection[str], dimension: int) -> None:
         """Raise ConfigError where the entry contradicts itself or the team."""
-        if bool(self.robot) == bool(self.beacon):
-            raise ConfigError(f'{where}: give either robot or beacon')
-        if self.robot and self.robot not in robots:
-            raise ConfigError(f'{where}.robot: {self.robot!r} is not in robots {list(robots)}')
-        sizes = (2, 3) if dimension == 2 else (3,)
+        robot, beacon, sizes = self.robot, self.beacon, (2, 3) if dimension == 2 else (3,)
+        refuse(bool(robot) == bool(beacon), f'{where}: give either robot or beacon')
+        refuse(robot and robot not in robots,
+               f'{where}.robot: {robot!r} is not in robots {list(robots)}')
         check_vector(self.lever_arm, sizes, f'{where}.lever_arm')
         check_vector(self.position, sizes, f'{where}.position')
-        if self.beacon in robots:
-            raise ConfigError(
-                f'{where}.beacon: {self.beacon!r} is a robot; a beacon needs another name')
-        if self.beacon and self.lever_arm:
-            raise ConfigError(f'{where}.lever_arm: a beacon has none; use position')
-        if self.robot and (self.position or self.height_m is not None):
-            raise ConfigError(f'{where}: a radio on a robot has a lever_arm, no position')
+        refuse(beacon in robots,
+               f'{where}.beacon: {beacon!r} is a robot; a beacon needs another name')
+        refuse(beacon and self.lever_arm, f'{where}.lever_arm: a beacon has none; use position')
+        refuse(robot and (self.position or self.height_m is not None),
+               f'{where}: a radio on a robot has a lever_arm, no position')
 
 
 @dataclass(frozen=True)
@@ -90,43 +93,34 @@ class RangeInput:
                 name = radio_name(template, 0)
             except ValueError:
                 name = '{'
-            if '{' in name:
-                raise ConfigError(f'{where}.{key}: {template!r}: expected text with {{id}}, '
-                                  '{role} or a number format such as {id:04x}')
-        if self.adapter == 'pair_topic' and not (
-                {'source', 'target'} <= _groups(self.topic, where)):
-            raise ConfigError(
-                f'{where}.topic: needs the groups (?P<source>…) and (?P<target>…)')
+            refuse('{' in name, f'{where}.{key}: {template!r}: expected text with {{id}}, '
+                   '{role} or a number format such as {id:04x}')
+        if self.adapter == 'pair_topic':
+            refuse({'source', 'target'} - _groups(self.topic, where),
+                   f'{where}.topic: needs the groups (?P<source>…) and (?P<target>…)')
         if self.adapter == 'fields':
             self._check_fields(where)
 
     def _check_fields(self, where: str) -> None:
         """The adapter `fields` needs a message type and the paths of source, target and range."""
-        paths, targets = self.fields, self.targets
-        if not self.type:
-            raise ConfigError(f'{where}.type: adapter fields needs the message type')
+        paths, targets, fields_ = self.fields, self.targets, f'{where}.fields'
+        refuse(not self.type, f'{where}.type: adapter fields needs the message type')
         for key, path in paths.items():
-            if key not in FIELD_NAMES:
-                raise ConfigError(f'{where}.fields.{key}: not one of {", ".join(FIELD_NAMES)}')
-            if not PATH.fullmatch(path):
-                raise ConfigError(f'{where}.fields.{key}: {path!r} is no path such as '
-                                  'ranges[0].range, data[5::4] or distance[]')
-            if ('[]' in path or not path) and 'list' not in paths:
-                raise ConfigError(f'{where}.fields.list: a path is required, for {key} is of its '
-                                  'entries')
-        if 'target' not in paths and not targets:
-            raise ConfigError(f'{where}.fields.target: a path is required, or the names in '
-                              f'{where}.targets')
-        if targets and 'list' not in paths:
-            raise ConfigError(f'{where}.fields.list: the path of the array that targets are of')
-        if not targets and paths['target'] == paths.get('range'):
-            raise ConfigError(f'{where}.fields.target: the same numbers as range: name the radios '
-                              f'in {where}.targets')
-        if 'range' not in paths and not targets:
-            raise ConfigError(f'{where}.fields.range: a path is required')
-        if 'source' not in paths and not self.source and '{robot}' not in self.topic:
-            raise ConfigError(f'{where}.fields.source: give a path, or {where}.source, or a topic '
-                              'with {robot}, whose radio is then the source')
+            refuse(key not in FIELD_NAMES, f'{fields_}.{key}: not one of {", ".join(FIELD_NAMES)}')
+            refuse(not PATH.fullmatch(path), f'{fields_}.{key}: {path!r} is no path such as '
+                   'ranges[0].range, data[5::4] or distance[]')
+            refuse(('[]' in path or not path) and 'list' not in paths,
+                   f'{fields_}.list: a path is required, for {key} is of its entries')
+        refuse('target' not in paths and not targets,
+               f'{fields_}.target: a path is required, or the names in {where}.targets')
+        refuse(targets and 'list' not in paths,
+               f'{fields_}.list: the path of the array that targets are of')
+        refuse(not targets and paths.get('target') == paths.get('range'),
+               f'{fields_}.target: the same numbers as range: name the radios in {where}.targets')
+        refuse('range' not in paths and not targets, f'{fields_}.range: a path is required')
+        refuse('source' not in paths and not self.source and '{robot}' not in self.topic,
+               f'{fields_}.source: give a path, or {where}.source, or a topic with {{robot}}, '
+               'whose radio is then the source')
 
 
 @dataclass(frozen=True)
@@ -148,10 +142,9 @@ class SightingInput:
         if self.adapter != 'pose_topic':
             return
         groups = _groups(self.topic.replace('{robot}', '(?P<robot>x)'), where)
-        if 'landmark' not in groups:
-            raise ConfigError(f'{where}.topic: needs the group (?P<landmark>…)')
-        if len(robots) > 1 and 'robot' not in groups:
-            raise ConfigError(f'{where}.topic: needs {{robot}} or the group (?P<robot>…)')
+        refuse('landmark' not in groups, f'{where}.topic: needs the group (?P<landmark>…)')
+        refuse(len(robots) > 1 and 'robot' not in groups,
+               f'{where}.topic: needs {{robot}} or the group (?P<robot>…)')
 
 
 @dataclass(frozen=True)
@@ -173,11 +166,10 @@ class ClosureInput:
     def check(self, where: str, robots: Collection[str]) -> None:
         """Raise ConfigError where the entry names no robot, or another one than there is."""
         for robot in self.robots.values():
-            if robot not in robots:
-                raise ConfigError(f'{where}.robots: {robot!r} is not in robots')
-        if self.adapter == 'rtabmap' and '{robot}' not in self.topic and len(robots) > 1:
-            raise ConfigError(f'{where}.topic: rtabmap messages do not name their robot; the topic '
-                              'must contain {robot}')
+            refuse(robot not in robots, f'{where}.robots: {robot!r} is not in robots')
+        refuse(self.adapter == 'rtabmap' and '{robot}' not in self.topic and len(robots) > 1,
+               f'{where}.topic: rtabmap messages do not name their robot; the topic must contain '
+               '{robot}')
 
 
 @dataclass(frozen=True)
@@ -226,18 +218,16 @@ class HeightInput:
 
     def check(self, where: str, robots: Collection[str]) -> None:
         """Raise ConfigError where the number cannot be found, or topics are not told apart."""
-        if not self.field and self.type not in HEIGHT_FIELDS:
-            raise ConfigError(
-                f'{where}.field: give the path of the number in a {self.type}, as current_distance')
-        if self.field and not PATH.fullmatch(self.field):
-            raise ConfigError(f'{where}.field: {self.field!r} is no path such as point.z')
-        if len(robots) > 1 and '{robot}' not in self.topic:
-            raise ConfigError(f'{where}.topic: must contain {{robot}} with several robots')
+        refuse(not self.field and self.type not in HEIGHT_FIELDS, f'{where}.field: give the path '
+               f'of the number in a {self.type}, as current_distance')
+        refuse(not PATH.fullmatch(self.field),
+               f'{where}.field: {self.field!r} is no path such as point.z')
+        refuse(len(robots) > 1 and '{robot}' not in self.topic,
+               f'{where}.topic: must contain {{robot}} with several robots')
         check_vector(self.lever_arm, (3,), f'{where}.lever_arm')
         for name in ('offset_m_of', 'lever_arm_of'):
             for robot in getattr(self, name):
-                if robot not in robots:
-                    raise ConfigError(f'{where}.{name}.{robot}: no such robot')
+                refuse(robot not in robots, f'{where}.{name}.{robot}: no such robot')
         for robot, arm in self.lever_arm_of.items():
             check_vector(arm, (3,), f'{where}.lever_arm_of.{robot}')
 
@@ -305,8 +295,8 @@ def named(cls: type[T], entries: Mapping[Any, Any], prefix: str) -> dict[str, T]
     allowed = ', '.join(options)
     for key, value in dotted(entries, frozenset(options)):
         name = f'{prefix}.{key}'
-        if not isinstance(value, Mapping):
-            raise ConfigError(f'{name}: expected a mapping with some of {allowed}; got {value!r}')
+        refuse(not isinstance(value, Mapping),
+               f'{name}: expected a mapping with some of {allowed}; got {value!r}')
         try:
             result[key] = build(cls, value, f'{name}.')
         except ConfigError as error:
@@ -317,9 +307,8 @@ def named(cls: type[T], entries: Mapping[Any, Any], prefix: str) -> dict[str, T]
 
 def check_vector(values: list[float], sizes: tuple[int, ...], name: str) -> None:
     """Raise ConfigError unless the list is empty or has an allowed length."""
-    if values and len(values) not in sizes:
-        wanted = ' or '.join(map(str, sizes))
-        raise ConfigError(f'{name}: expected {wanted} numbers, got {len(values)}')
+    refuse(values and len(values) not in sizes,
+           f'{name}: expected {" or ".join(map(str, sizes))} numbers, got {len(values)}')
 
 
 def _groups(pattern: str, where: str) -> set[str]:

@@ -32,6 +32,7 @@ from .inputs_config import (
     SightingInput,
     check_vector,
     named,
+    refuse,
 )
 from .node_config import NodeConfig
 from .option import build, nested, option, section, walk
@@ -72,50 +73,36 @@ class SparserConfig:
 
     def __post_init__(self) -> None:
         robots = list(self.robots)
-        if not robots or not all(robots) or len(set(robots)) < len(robots):
-            raise ConfigError(f'robots: expected distinct, non-empty names, got {robots}')
+        refuse(not robots or not all(robots) or len(set(robots)) < len(robots),
+               f'robots: expected distinct, non-empty names, got {robots}')
         for name, template in (
             ('odometry.topic', self.odometry.topic), ('fixes.topic', self.fixes.topic),
             ('frames.odom', self.frames.odom), ('frames.base', self.frames.base),
         ):
-            if template and len(robots) > 1 and '{robot}' not in template:
-                raise ConfigError(
-                    f'{name}: {template!r} must contain {{robot}} with several robots')
-        gauge = self.backend.gauge_robot
-        if gauge and gauge not in robots:
-            raise ConfigError(f'backend.gauge_robot: {gauge!r} is not in robots {robots}')
-        if self.ranges.min_m >= self.ranges.max_m:
-            raise ConfigError(f'ranges.min_m: {self.ranges.min_m} must be below ranges.max_m')
-        if self.sightings.min_m >= self.sightings.max_m:
-            raise ConfigError(
-                f'sightings.min_m: {self.sightings.min_m} must be below sightings.max_m')
-        self._check_fixes()
-        self._check_radios()
-        self._check_inputs()
-
-    def _check_fixes(self) -> None:
+            refuse(template and len(robots) > 1 and '{robot}' not in template,
+                   f'{name}: {template!r} must contain {{robot}} with several robots')
+        for name, robot in (('backend.gauge_robot', self.backend.gauge_robot),
+                            ('fixes.initial_pose_robot', self.fixes.initial_pose_robot)):
+            refuse(robot and robot not in robots, f'{name}: {robot!r} is not in robots {robots}')
+        for name, group in (('ranges', self.ranges), ('sightings', self.sightings)):
+            refuse(group.min_m >= group.max_m,
+                   f'{name}.min_m: {group.min_m} must be below {name}.max_m')
         check_vector(self.fixes.datum, (3,), 'fixes.datum')
-        placed = self.fixes.initial_pose_robot
-        if placed and placed not in self.robots:
-            raise ConfigError(f'fixes.initial_pose_robot: {placed!r} is not in robots')
-        if self.fixes.topic and 'NavSatFix' in self.fixes.type and not self.fixes.datum:
-            raise ConfigError('fixes.datum: NavSatFix needs latitude, longitude and height of the '
-                              'map origin')
+        refuse(self.fixes.topic and 'NavSatFix' in self.fixes.type and not self.fixes.datum,
+               'fixes.datum: NavSatFix needs latitude, longitude and height of the map origin')
         for name, vectors, sizes in (
             ('fixes.lever_arms', self.fixes.lever_arms, (2, 3)),
             ('odometry.sensor_poses', self.odometry.sensor_poses, (3, 6)),
             ('attitudes.mounts', self.attitudes.mounts, (3,)),
         ):
             for robot, values in vectors.items():
-                if robot not in self.robots:
-                    raise ConfigError(f'{name}.{robot}: no such robot')
+                refuse(robot not in robots, f'{name}.{robot}: no such robot')
                 check_vector(values, sizes, f'{name}.{robot}')
+        self._check_named()
 
-    def _check_radios(self) -> None:
+    def _check_named(self) -> None:
         for name, spec in self.radio_specs().items():
             spec.check(f'radios.{name}', self.robots, self.dimension)
-
-    def _check_inputs(self) -> None:
         for name, ranges in self.range_inputs().items():
             ranges.check(f'ranges.inputs.{name}')
         for name, sightings in self.sighting_inputs().items():
@@ -127,9 +114,9 @@ class SparserConfig:
         for name, heights in self.height_inputs().items():
             heights.check(f'heights.inputs.{name}', self.robots)
         for robot, vertical in self.odometry.vertical_of.items():
-            if robot not in self.robots or vertical not in ('gravity', 'free'):
-                raise ConfigError(f'odometry.vertical_of.{robot}: expected gravity or free, for a '
-                                  f'robot of {list(self.robots)}; got {vertical!r}')
+            refuse(robot not in self.robots or vertical not in ('gravity', 'free'),
+                   f'odometry.vertical_of.{robot}: expected gravity or free, for a robot of '
+                   f'{list(self.robots)}; got {vertical!r}')
 
     def radio_specs(self) -> dict[str, RadioSpec]:
         return self._radio_specs

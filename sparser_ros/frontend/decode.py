@@ -43,26 +43,13 @@ _ODOMETRY_NUMBERS = 3 + 4 + 36 + 6 + 36
 _START = 4
 
 
-def earth_fixed(latitude: float, longitude: float, height: float) -> Array:
-    """Earth-centred coordinates (3,) in metres of degrees and metres."""
-    phi, lam = math.radians(latitude), math.radians(longitude)
-    normal = SEMI_MAJOR_M / math.sqrt(1 - ECCENTRICITY_SQUARED * math.sin(phi) ** 2)
-    return np.array([
-        (normal + height) * math.cos(phi) * math.cos(lam),
-        (normal + height) * math.cos(phi) * math.sin(lam),
-        (normal * (1 - ECCENTRICITY_SQUARED) + height) * math.sin(phi),
-    ])
-
-
 class Datum:
     """Origin of the map on the earth; x points `heading` counter-clockwise from east."""
 
     def __init__(self, origin: Sequence[float], heading_rad: float = 0.0) -> None:
-        latitude, longitude, height = origin
-        phi, lam = math.radians(latitude), math.radians(longitude)
+        phi, lam, self._height = math.radians(origin[0]), math.radians(origin[1]), origin[2]
         cosine, sine = math.cos(heading_rad), math.sin(heading_rad)
-        self._height = height
-        self._origin = earth_fixed(latitude, longitude, height)
+        self._origin = self._earth_fixed(*origin)
         self.rotation = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
         """(3, 3): R_map_enu."""
         self._axes = self.rotation @ np.array([
@@ -70,10 +57,20 @@ class Datum:
             [-math.sin(phi) * math.cos(lam), -math.sin(phi) * math.sin(lam), math.cos(phi)],
             [math.cos(phi) * math.cos(lam), math.cos(phi) * math.sin(lam), math.sin(phi)]])
 
+    @staticmethod
+    def _earth_fixed(latitude: float, longitude: float, height: float) -> Array:
+        """Earth-centred coordinates (3,) in metres of degrees and metres."""
+        phi, lam = math.radians(latitude), math.radians(longitude)
+        normal = SEMI_MAJOR_M / math.sqrt(1 - ECCENTRICITY_SQUARED * math.sin(phi) ** 2)
+        return np.array([
+            (normal + height) * math.cos(phi) * math.cos(lam),
+            (normal + height) * math.cos(phi) * math.sin(lam),
+            (normal * (1 - ECCENTRICITY_SQUARED) + height) * math.sin(phi)])
+
     def to_map(self, latitude: float, longitude: float, height: float) -> Array:
         """Position (3,) in the map frame, metres; an unknown height counts as the datum's."""
         known = height if math.isfinite(height) else self._height
-        return self._axes @ (earth_fixed(latitude, longitude, known) - self._origin)
+        return self._axes @ (self._earth_fixed(latitude, longitude, known) - self._origin)
 
 
 def stamp(time: Message) -> int:
@@ -158,9 +155,8 @@ def fix(msg: Message, received_ns: int, robot: str, datum: Datum | None = None) 
         return _satellite(msg, received_ns, robot, datum)
     position, full, quat = _placed(msg)
     return FixSample(
-        robot, stamp(msg.header.stamp), received_ns, position, full[:3, :3],
-        None if quat is None else quaternion(quat), None if quat is None else full[3:, 3:],
-        msg.header.frame_id)
+        robot, stamp(msg.header.stamp), received_ns, position, full[:3, :3], quat,
+        None if quat is None else full[3:, 3:], msg.header.frame_id)
 
 
 def landmark_pose(msg: Message, received_ns: int, robot: str, landmark: str) -> SightingSample:
@@ -175,7 +171,7 @@ def landmark_pose(msg: Message, received_ns: int, robot: str, landmark: str) -> 
         msg.header.frame_id)
 
 
-def _placed(msg: Message) -> tuple[Array, Array, Message | None]:
+def _placed(msg: Message) -> tuple[Array, Array, Array | None]:
     """Position, covariance (6, 6) of the pose (zeros = unknown), quaternion (None = there is none).
     """
     if hasattr(msg, 'point'):
@@ -183,7 +179,7 @@ def _placed(msg: Message) -> tuple[Array, Array, Message | None]:
     pose, full = msg.pose, np.zeros((6, 6))
     if hasattr(pose, 'covariance'):
         pose, full = pose.pose, covariance(pose.covariance)
-    return point(pose.position), full, pose.orientation
+    return point(pose.position), full, quaternion(pose.orientation)
 
 
 def height(
@@ -217,10 +213,9 @@ def _satellite(msg: Message, received_ns: int, robot: str, datum: Datum | None) 
     spread = covariance(msg.position_covariance, 3)
     if msg.position_covariance_type == 0:
         spread = np.zeros((3, 3))
-    turn = datum.rotation
     return FixSample(
         robot, stamp(msg.header.stamp), received_ns, datum.to_map(*values),
-        turn @ spread @ turn.T, None, None, '', msg.header.frame_id, satellite=True)
+        datum.rotation @ spread @ datum.rotation.T, antenna=msg.header.frame_id, satellite=True)
 
 
 # -- from bytes ----------------------------------------------------------------------------------
@@ -233,46 +228,40 @@ def readable(data: bytes) -> bool:
 
 def read_odometry(data: bytes, received_ns: int, robot: str) -> OdometrySample:
     """From the bytes of a `nav_msgs/Odometry`; ValueError or struct.error for anything else."""
-    frame, at = _text(data, _START + 8)
-    child, at = _text(data, at)
-    values = np.frombuffer(data, '<f8', _ODOMETRY_NUMBERS, at + -(at - _START) % 8)
+    stamp_ns, (frame, child), at = _begin(data, 2)
+    values = np.frombuffer(data, '<f8', _ODOMETRY_NUMBERS, at)
     return OdometrySample(
-        robot, _stamp(data), received_ns, values[:3], values[3:7], values[7:43].reshape(6, 6),
+        robot, stamp_ns, received_ns, values[:3], values[3:7], values[7:43].reshape(6, 6),
         values[49:85].reshape(6, 6), frame, child)
 
 
 def read_range(data: bytes, received_ns: int, scale: float = 1.0) -> RangeSample:
     """From the bytes of a `sparser_ros/UwbRange`; the scale turns its unit into metres."""
-    frame, at = _text(data, _START + 8)
-    source, at = _text(data, at)
-    target, at = _text(data, at)
-    distance, variance, first_path, rssi, los = _UWB.unpack_from(data, at + -(at - _START) % 8)
+    stamp_ns, (frame, source, target), at = _begin(data, 3)
+    distance, variance, first_path, rssi, los = _UWB.unpack_from(data, at)
     return RangeSample(
-        source, target, _stamp(data), received_ns, distance * scale, variance * scale**2, frame,
+        source, target, stamp_ns, received_ns, distance * scale, variance * scale**2, frame,
         first_path, rssi, los)
 
 
 def read_sighting(data: bytes, received_ns: int) -> SightingSample:
     """From the bytes of a `sparser_ros/LandmarkSighting`."""
-    frame, at = _text(data, _START + 8)
-    robot, at = _text(data, at)
-    landmark, at = _text(data, at)
-    values = np.frombuffer(data, '<f8', 3 + 9, at + -(at - _START) % 8)
+    stamp_ns, (frame, robot, landmark), at = _begin(data, 3)
+    values = np.frombuffer(data, '<f8', 3 + 9, at)
     return SightingSample(
-        robot, landmark, _stamp(data), received_ns, values[:3], values[3:].reshape(3, 3), frame)
+        robot, landmark, stamp_ns, received_ns, values[:3], values[3:].reshape(3, 3), frame)
 
 
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    """A string at an offset, and the offset after it."""
-    at += -(at - _START) % 4
-    length, = _LENGTH.unpack_from(data, at)
-    begin = at + 4
-    end = begin + length
-    if not 0 < length <= len(data) - begin or data[end - 1]:
-        raise ValueError(f'no string at byte {at}')
-    return data[begin:end - 1].decode(), end
-
-
-def _stamp(data: bytes) -> int:
+def _begin(data: bytes, count: int) -> tuple[int, list[str], int]:
+    """The stamp, so many strings after it, and the offset of the numbers of eight bytes that follow
+    them."""
     seconds, nanoseconds = _STAMP.unpack_from(data, _START)
-    return in_nanoseconds(int(seconds), int(nanoseconds))
+    texts, at = [], _START + 8
+    for _ in range(count):
+        at += -(at - _START) % 4
+        length, = _LENGTH.unpack_from(data, at)
+        begin, at = at + 4, at + 4 + length
+        if not 0 < length <= len(data) - begin or data[at - 1]:
+            raise ValueError(f'no string at byte {begin - 4}')
+        texts.append(data[begin:at - 1].decode())
+    return in_nanoseconds(seconds, nanoseconds), texts, at + -(at - _START) % 8
