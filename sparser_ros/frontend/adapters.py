@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ..array_types import Array
+from ..config import SparserError
 from ..config.inputs_config import PATH_STEP, ClosureInput, RangeInput, radio_name
 from .decode import covariance, header_stamp, point, quaternion, stamp
 from .samples import NAN, ClosureSample, RangeSample, Refused, Sample
@@ -18,10 +20,13 @@ ROLES = ('node', 'anchor', 'tag', 'console', 'master', 'slave', 'monitor')
 """Of LinkTrack."""
 ROTATION_FIRST = [3, 4, 5, 0, 1, 2]
 NO_COVARIANCE = np.zeros((6, 6))
-NO_PATH = (AttributeError, IndexError, TypeError)
 KIMERA_CLOSURE = 1
 RTABMAP_CLOSURES = (1, 2, 3, 4)
 """Global, local in space, local in time, by the user."""
+
+
+class NoPath(SparserError):
+    """A path leads nowhere in a message."""
 
 
 class FieldPath:
@@ -41,25 +46,20 @@ class FieldPath:
                     int(step[key]) if step[key] else None for key in ('first', 'last', 'stride'))
                 self.steps.append(slice(first, last, stride))
 
-    def fault(self, message: Any) -> str:
-        """The field that a message lacks, and those it has, in words."""
+    def __call__(self, message: Any, entry: int = 0) -> Any:
+        """The value; NoPath names the field that a message lacks, and those it has."""
         for step in self.steps:
-            if isinstance(step, str) and not hasattr(message, step):
+            try:
+                message = getattr(message, step) if isinstance(step, str) \
+                    else message[entry if step is None else step]
+            except (AttributeError, IndexError, TypeError):
+                if not isinstance(step, str):
+                    raise NoPath('no such entry') from None
                 names: Iterable[str] = getattr(message, 'get_fields_and_field_types', dict)()
                 names = names or getattr(message, '__dataclass_fields__', ())
                 there = ', '.join(name for name in names if not name.startswith('_'))
-                return f'{type(message).__name__.lstrip("_")} has no field {step!r}' + (
-                    f'; it has {there}' if there else '')
-            if not isinstance(step, str):
-                break
-            message = getattr(message, step)
-        return 'no such entry'
-
-    def __call__(self, message: Any, entry: int = 0) -> Any:
-        """The value; AttributeError or IndexError where the path does not exist."""
-        for step in self.steps:
-            message = getattr(message, step) if isinstance(step, str) \
-                else message[entry if step is None else step]
+                raise NoPath(f'{type(message).__name__.lstrip("_")} has no field {step!r}' + (
+                    f'; it has {there}' if there else '')) from None
         return message
 
 
@@ -82,14 +82,12 @@ class Fields:
         self._scale, self._source, self._targets = options.scale, options.source, options.targets
 
     def __call__(self, msg: Any, received_ns: int, robot: str) -> Iterator[Sample]:
-        """The ranges of a message of a topic of `robot`."""
         elements = [msg]
         if 'list' in self._paths:
             try:
                 elements = list(self._paths['list'](msg))
-            except NO_PATH:
-                yield Refused('ranges', 'unreadable',
-                              f'fields.list: {self._paths["list"].fault(msg)}')
+            except (NoPath, TypeError) as error:
+                yield Refused('ranges', 'unreadable', f'fields.list: {error}')
                 return
         for entry, element in enumerate(elements):
             if self._targets and not any(self._targets[entry:entry + 1]):
@@ -97,23 +95,16 @@ class Fields:
                 continue
             # Numbers of numpy have fields of their own, such as `data`.
             value = _plain(element)
+            values = {'source': self._source or robot}
             try:
-                values = {name: self._value(path, value, entry, msg)
-                          for name, path in self._paths.items() if name != 'list'}
-                values.setdefault('source', self._source or robot)
+                for name, path in self._paths.items():
+                    if name != 'list':
+                        values[name] = self._value(path, value, entry, msg)
                 yield self._sample(values, value, entry, msg, received_ns)
-            except (*NO_PATH, ValueError, OverflowError) as error:
-                yield Refused('ranges', 'unreadable', self._fault(value, entry, msg) or str(error))
-
-    def _fault(self, element: Any, entry: int, msg: Any) -> str:
-        """The first path that leads nowhere, in words; '' = all of them lead to something."""
-        for name, path in self._paths.items():
-            try:
-                if name != 'list':
-                    self._value(path, element, entry, msg)
-            except NO_PATH:
-                return f'fields.{name}: {path.fault(element)}'
-        return ''
+            except NoPath as error:
+                yield Refused('ranges', 'unreadable', f'fields.{name}: {error}')
+            except (AttributeError, TypeError, ValueError, OverflowError) as error:
+                yield Refused('ranges', 'unreadable', str(error))
 
     @staticmethod
     def _value(path: FieldPath, element: Any, entry: int, msg: Any) -> Any:
@@ -121,10 +112,10 @@ class Fields:
             return path(msg, entry)
         try:
             return path(element, entry)
-        except (AttributeError, IndexError):
-            if element is msg:
-                raise
-            return path(msg, entry)
+        except NoPath:
+            with suppress(NoPath):
+                return path(msg, entry)
+            raise
 
     def _sample(
         self, values: dict[str, Any], element: Any, entry: int, msg: Any, received_ns: int

@@ -118,65 +118,6 @@ class Middle(NamedTuple):
             if abs(ahead_ns) > TOLERANCE_NS + 2 * scatter_ns else None
 
 
-class SourceClocks:
-    """Lags by source, and what follows from comparing them."""
-
-    def __init__(self) -> None:
-        self._sources: dict[Source, Lags] = {}
-        self._reviewed_ns = 0
-        self._ahead: dict[Source, Middle] = {}
-        """Sources whose clock does not go with the others: by how much it is ahead (below 0:
-        behind, or late), and the scatter of that."""
-
-    def note(self, source: Source, stamp_ns: int, received_ns: int) -> None:
-        lags = self._sources.get(source)
-        if lags is None:
-            if len(self._sources) >= MAX_SOURCES:
-                return
-            lags = self._sources[source] = Lags()
-        lags.newest.append(received_ns - stamp_ns)
-        lags.received_ns = received_ns
-        if not 0 <= received_ns - self._reviewed_ns < REVIEW_NS:
-            self._reviewed_ns = received_ns
-            self._review(received_ns)
-
-    def shift_ns(self, source: Source) -> int:
-        """Shift to add to the stamps of a source, ns (0 for most)."""
-        lags = self._sources.get(source)
-        return 0 if lags is None else lags.shift_ns
-
-    def _review(self, newest_ns: int) -> None:
-        """Compare every source with the others, and decide on the shifts of radios, which stay as
-        they are while they are right within tolerance."""
-        known = {source: Middle.of(lags.newest) for source, lags in self._sources.items()
-                 if len(lags.newest) >= LEAST_LAGS and newest_ns - lags.received_ns < RECENT_NS}
-        self._ahead = {source: deviation for source in known
-                       if (deviation := _deviation(source, known)) is not None}
-        wrong_robots = {source.name for source in self._ahead if source.kind == 'odometry'}
-        for source in known:
-            if source.kind != 'ranges':
-                continue
-            lags, (ahead_ns, scatter_ns) = self._sources[source], self._ahead.get(source, (0, 0))
-            if ahead_ns <= 0 or scatter_ns > TOLERANCE_NS or source.robot in wrong_robots:
-                lags.shift_ns = 0
-            elif abs(lags.shift_ns + ahead_ns) > TOLERANCE_NS:
-                lags.shift_ns = -ahead_ns
-
-    def findings(self) -> Iterator[Finding]:
-        for source, (ahead_ns, _) in self._ahead.items():
-            seconds, radio = ahead_ns * 1e-9, source.kind == 'ranges'
-            if seconds < 0:
-                text = (f'messages of {source.words} arrive {-seconds:.1f} s later than those of '
-                        'the others: they are late, or its clock is behind')
-            else:
-                clock = f"{source.words}'s clock" if radio else f'the clock of {source.words}'
-                text = f'{clock} is {seconds:.1f} s ahead of the others'
-                if self.shift_ns(source):
-                    text += '; its stamps are shifted back by that much'
-            yield Finding('radio_clock' if radio else f'{source.kind}_clock', source.name, text,
-                          seconds, 's')
-
-
 def _deviation(source: Source, known: dict[Source, Middle]) -> Middle | None:
     """How far a source is ahead and the scatter; None = within it, or nobody can tell."""
     own = known[source]
@@ -226,8 +167,11 @@ class DataClock:
     def __init__(self, config: SparserConfig, events: EventLog, radios: Radios) -> None:
         self._config, self._events, self._radios = config, events, radios
         self._by_arrival = frozenset(config.stamps.by_arrival)
-        self.newest_ns = self._newest_received_ns = 0
-        self.sources = SourceClocks()
+        self.newest_ns = self._newest_received_ns = self._reviewed_ns = 0
+        self._sources: dict[Source, Lags] = {}
+        self._wrong: dict[Source, Middle] = {}
+        """Sources whose clock does not go with the others: by how much it is ahead (below 0:
+        behind, or late), and the scatter of that."""
         self.present = 0
         """Stamped messages of any source so far that were not long before the newest data."""
         self._ahead: dict[Source, tuple[int, int]] = {}
@@ -254,8 +198,8 @@ class DataClock:
         self._newest_received_ns = max(self._newest_received_ns, received_ns)
         if stamp_ns > 0:
             if received_ns > 0:
-                self.sources.note(source, stamp_ns, received_ns)
-            stamp_ns += self.sources.shift_ns(source)
+                self._note(source, stamp_ns, received_ns)
+            stamp_ns += self._shift_ns(source)
             if self._refuses(stamp_ns, received_ns, source):
                 return 'in_the_future'
             if received_ns > 0:
@@ -268,6 +212,54 @@ class DataClock:
             return received_ns - lag_ns + self._offset(source)
         self._waiting.append(sample)
         return None
+
+    def _note(self, source: Source, stamp_ns: int, received_ns: int) -> None:
+        lags = self._sources.get(source)
+        if lags is None:
+            if len(self._sources) >= MAX_SOURCES:
+                return
+            lags = self._sources[source] = Lags()
+        lags.newest.append(received_ns - stamp_ns)
+        lags.received_ns = received_ns
+        if not 0 <= received_ns - self._reviewed_ns < REVIEW_NS:
+            self._reviewed_ns = received_ns
+            self._review()
+
+    def _shift_ns(self, source: Source) -> int:
+        """Shift to add to the stamps of a source, ns (0 for most)."""
+        lags = self._sources.get(source)
+        return 0 if lags is None else lags.shift_ns
+
+    def _review(self) -> None:
+        """Compare every source with the others, and decide on the shifts of radios, which stay as
+        they are while they are right within tolerance."""
+        known = {source: Middle.of(lags.newest) for source, lags in self._sources.items()
+                 if len(lags.newest) >= LEAST_LAGS
+                 and self._reviewed_ns - lags.received_ns < RECENT_NS}
+        self._wrong = {source: deviation for source in known
+                       if (deviation := _deviation(source, known)) is not None}
+        wrong_robots = {source.name for source in self._wrong if source.kind == 'odometry'}
+        for source in known:
+            lags, (ahead_ns, scatter_ns) = self._sources[source], self._wrong.get(source, (0, 0))
+            if source.kind != 'ranges' or ahead_ns <= 0 or scatter_ns > TOLERANCE_NS \
+                    or source.robot in wrong_robots:
+                lags.shift_ns = 0
+            elif abs(lags.shift_ns + ahead_ns) > TOLERANCE_NS:
+                lags.shift_ns = -ahead_ns
+
+    def findings(self) -> Iterator[Finding]:
+        for source, (ahead_ns, _) in self._wrong.items():
+            seconds, radio = ahead_ns * 1e-9, source.kind == 'ranges'
+            if seconds < 0:
+                text = (f'messages of {source.words} arrive {-seconds:.1f} s later than those of '
+                        'the others: they are late, or its clock is behind')
+            else:
+                clock = f"{source.words}'s clock" if radio else f'the clock of {source.words}'
+                text = f'{clock} is {seconds:.1f} s ahead of the others'
+                if self._shift_ns(source):
+                    text += '; its stamps are shifted back by that much'
+            yield Finding('radio_clock' if radio else f'{source.kind}_clock', source.name, text,
+                          seconds, 's')
 
     def _lag_ns(self) -> int | None:
         """Median of reception time minus stamp; None = not known yet."""

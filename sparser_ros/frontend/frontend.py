@@ -229,7 +229,7 @@ class Frontend:
     def findings(self) -> tuple[Finding, ...]:
         """Faults of sources: those of now, and the events of the last half minute of data time."""
         return (*self._events.findings(self._clock.newest_ns), *self._odometry.findings(),
-                *self._clock.sources.findings(), *self._ranges.findings(),
+                *self._clock.findings(), *self._ranges.findings(),
                 *self._sightings.findings())
 
     @property
