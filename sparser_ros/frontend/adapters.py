@@ -197,32 +197,20 @@ def _power(value: float) -> float:
     return value if value < 0 else math.nan
 
 
-class PairTopic:
+def pair_range(msg: Any, received_ns: int, source: str, target: str, scale: float) -> Sample:
     """The adapter `pair_topic`: one topic per pair of radios, which the regular expression of the
-    input names, of `sensor_msgs/Range`, `std_msgs/Float64` or alike."""
-
-    def __init__(self, source: str, target: str, options: RangeInput) -> None:
-        template = options.radio_format or '{id}'
-        self._source = radio_name(options.source_format or template, source)
-        self._target = radio_name(options.target_format or template, target)
-        self._scale = options.scale
-
-    def __call__(self, msg: Any, received_ns: int) -> Sample:
-        """One range; a message without header gets stamp 0 (= by reception)."""
-        value = getattr(msg, 'range', None)
-        if value is None:
-            value = getattr(msg, 'data', None)
-        if value is None:
-            return Refused('ranges', 'unreadable')
-        limit = float(getattr(msg, 'max_range', 0.0))
-        # sensor_msgs/Range: beyond max_range means nothing was measured; 0 = limits not filled.
-        if math.isfinite(limit) and 0 < limit < float(value):
-            return Refused('ranges', 'beyond_sensor')
-        # The field exists from ROS Iron on; 0 = unknown.
-        variance = float(getattr(msg, 'variance', 0.0)) * self._scale**2
-        return RangeSample(
-            self._source, self._target, header_stamp(msg), received_ns,
-            float(value) * self._scale, variance)
+    input names, of `sensor_msgs/Range`, `std_msgs/Float64` or alike; without header by reception.
+    """
+    value = getattr(msg, 'range', getattr(msg, 'data', None))
+    if value is None:
+        return Refused('ranges', 'unreadable')
+    # sensor_msgs/Range: beyond max_range means nothing was measured; 0 = limits not filled.
+    if 0 < float(getattr(msg, 'max_range', 0.0)) < float(value):
+        return Refused('ranges', 'beyond_sensor')
+    # The field exists from ROS Iron on; 0 = unknown.
+    variance = float(getattr(msg, 'variance', 0.0)) * scale**2
+    return RangeSample(
+        source, target, header_stamp(msg), received_ns, float(value) * scale, variance)
 
 
 Link = tuple[str, int, str, int, Array, Array, Array]

@@ -59,8 +59,7 @@ class KindCounters:
 
     @property
     def balanced(self) -> bool:
-        return self.received == (
-            self.accepted + self.merged + self.waiting + sum(self.dropped.values()))
+        return self.received == self.accepted + self.merged + self.waiting + self.dropped.total()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -112,10 +111,9 @@ class EventLog:
 
     def refused(self, stamp_ns: int, topic: str, reason: str, detail: str = '') -> None:
         """Note that a message of a topic was refused, which is told where it is `ABSURD`."""
-        if reason not in ABSURD or (
-                (topic, reason) not in self._refused and len(self._refused) >= MAX_EVENTS):
-            return
         before = self._refused.get((topic, reason))
+        if reason not in ABSURD or (before is None and len(self._refused) >= MAX_EVENTS):
+            return
         count = 1 if before is None else int(before[1].value) + 1
         self._refused[topic, reason] = stamp_ns, Finding(
             f'refused_{reason}', topic, f'{count} of the messages on {topic} dropped: '
@@ -138,9 +136,8 @@ class EventLog:
 
     def findings(self, newest_ns: int) -> tuple[Finding, ...]:
         """Findings on the last `SHOWN_NS` of data time."""
-        return (
-            *(finding for stamp_ns, finding in self._refused.values()
-              if newest_ns - stamp_ns <= SHOWN_NS),
-            *(finding if count == 1 else replace(finding, text=f'{finding.text} ({count} times)')
-              for stamp_ns, count, finding in self._shown.values()
-              if newest_ns - stamp_ns <= SHOWN_NS))
+        counted = ((stamp_ns, finding if count == 1 else replace(
+            finding, text=f'{finding.text} ({count} times)'))
+            for stamp_ns, count, finding in self._shown.values())
+        return tuple(finding for stamp_ns, finding in (*self._refused.values(), *counted)
+                     if newest_ns - stamp_ns <= SHOWN_NS)

@@ -51,9 +51,9 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     surveys = {t.topic: t for t in topics}
     template, robots = _robots({t.topic: t.count for t in topics if _is_odometry(t) and t.count})
     driven = {robot: surveys[template.replace('{robot}', robot)] for robot in robots}
-    dimension, why = _dimension(driven)
+    notes: list[str] = []
+    dimension = _dimension(driven, notes)
     config: dict[str, Any] = {'dimension': dimension}
-    notes = [why] if why else []
     inputs, radios, pairs = _ranges(topics)
     unit = unit_check(topics)
     carried = carried_radios(
@@ -72,18 +72,14 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     if robots:
         config |= {'robots': robots, 'odometry': {'topic': template}}
         if dimension == 3:
-            levels, said = _levels(topics, driven, robots)
-            config['odometry'] |= levels.pop('odometry', {})
-            config |= levels
-            notes += said
+            _levels(topics, driven, robots, config, notes)
         config |= _frames({robot: driven[robot].frames for robot in robots})
     else:
         notes.append(f'no topic of {ODOMETRY_TYPE}: a solve needs the odometry of every robot' + (
             f'. {PX4_ODOMETRY} has other axes: docs/flying.md says how to turn it'
             if any(t.type == PX4_ODOMETRY for t in topics) else ''))
     if inputs:
-        config['ranges'], said = _range_options(topics, inputs, unit)
-        notes += said
+        config['ranges'] = _range_options(topics, inputs, unit, notes)
     else:
         notes.append('no topic of ranges that is known by its type: see ranges.inputs, adapter '
                      'fields')
@@ -92,10 +88,9 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
         config['sightings'] = {'inputs': {
             f'landmarks{number or ""}': {'topic': topic, 'adapter': 'landmark_sighting'}
             for number, topic in enumerate(seen)}}
-    entries, said = _radios(carried, radios, riding, robots)
+    entries = _radios(carried, radios, riding, robots, notes)
     if entries:
         config['radios'] = entries
-    notes += said
     if not any(t.type in CLOSURE_TYPES.values() for t in topics):
         notes.append('no loop closures: robots are tied by ranges alone')
     truth = {robot: topic for robot in robots if (topic := _truth(topics, robot))}
@@ -129,16 +124,15 @@ def unit_check(topics: Sequence[TopicSurvey]) -> UnitCheck:
 
 
 def _levels(
-    topics: Sequence[TopicSurvey], driven: Mapping[str, TopicSurvey], robots: Sequence[str]
-) -> tuple[dict[str, Any], list[str]]:
-    """What says where up is and how high robots fly: `odometry`, `attitudes`, `heights`."""
-    config: dict[str, Any] = {}
-    notes = []
+    topics: Sequence[TopicSurvey], driven: Mapping[str, TopicSurvey], robots: Sequence[str],
+    config: dict[str, Any], notes: list[str],
+) -> None:
+    """Add what says where up is and how high robots fly: `odometry`, `attitudes`, `heights`."""
     # By gravity nobody stands as upright as that at the start.
     free = [robot for robot in robots if driven[robot].upright and np.hypot(
         *driven[robot].upright[0][:2]) < LEVEL_RAD]
     if free:
-        config['odometry'] = {'vertical': 'free'} if len(free) == len(robots) else {
+        config['odometry'] |= {'vertical': 'free'} if len(free) == len(robots) else {
             'vertical_of': dict.fromkeys(free, 'free')}
         notes.append(
             f'question: the odometry of {", ".join(free)} begins exactly upright, as odometry '
@@ -148,23 +142,20 @@ def _levels(
             config['attitudes'] = {'topic': imus[0]}
             notes.append(f'{imus[0]} says roll and pitch there: attitudes.mounts, where the axes '
                          'of the IMU are not those of the robot')
-    found = {kind: _per_robot((
+    found = [(kind, topic) for kind, (named, _) in ALTIMETERS.items() for topic in _per_robot((
         t.topic for t in topics if t.type == kind and t.count and not SIDEWAYS.search(t.topic)
-        and (ALTIMETER.search(t.topic) or not named)), robots)
-        for kind, (named, _) in ALTIMETERS.items()}
-    every = [(kind, topic) for kind, own in found.items() for topic in own]
-    if every:
-        kind, topic = every[0]
+        and (ALTIMETER.search(t.topic) or not named)), robots)]
+    if found:
+        (kind, topic), *others = found
         config['heights'] = {'inputs': {'altimeter': {
             'topic': topic, 'type': kind, **ALTIMETERS[kind][1]}}}
-        left = [topic for _, topic in every[1:]]
+        left = [topic for _, topic in others]
         notes.append(
             f'heights by {topic}: give its sigma_m, and its place as lever_arm' + (
                 f'; left out, as it may have the same errors: {", ".join(left)}' if left else ''))
     else:
         notes.append('no topic of heights is known by its type: with a laser or barometer '
                      '(heights.inputs) robots that fly are located far sooner')
-    return config, notes
 
 
 def _per_robot(topics: Iterable[str], robots: Sequence[str]) -> list[str]:
@@ -175,20 +166,19 @@ def _per_robot(topics: Iterable[str], robots: Sequence[str]) -> list[str]:
 
 
 def _range_options(
-    topics: Sequence[TopicSurvey], inputs: dict[str, Any], unit: UnitCheck
-) -> tuple[dict[str, Any], list[str]]:
+    topics: Sequence[TopicSurvey], inputs: dict[str, Any], unit: UnitCheck, notes: list[str]
+) -> dict[str, Any]:
     """`ranges` of the configuration: inputs with their unit, and how far radios reach."""
-    notes = []
     if unit.scale != 1.0:
         inputs = {name: one | {'scale': unit.scale} for name, one in inputs.items()}
-        notes = [f'scale {unit.scale:g}: {one.text}' for one in unit.findings()]
+        notes += [f'scale {unit.scale:g}: {one.text}' for one in unit.findings()]
     options: dict[str, Any] = {'inputs': inputs}
     values = [value for one in topics for value in one.ranges_m if 0 < value < np.inf]
     reach = float(np.percentile(values, 99)) * unit.scale if values else 0.0
     if reach > RangesConfig().max_m / 2 and not (unit.findings() and unit.scale == 1.0):
         options['max_m'] = float(f'{2 * reach:.2g}')
         notes.append(f'ranges reach {reach:.0f} m: longer ones than max_m are refused')
-    return options, notes
+    return options
 
 
 def _frames(frames: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
@@ -210,8 +200,8 @@ def _templated(frame: str, robot: str) -> str:
     return re.sub(f'(?<![{word}]){re.escape(robot)}(?![{word}])', '{robot}', frame)
 
 
-def _dimension(driven: Mapping[str, TopicSurvey]) -> tuple[int, str]:
-    """2 or 3, and why; no reason without odometry."""
+def _dimension(driven: Mapping[str, TopicSurvey], notes: list[str]) -> int:
+    """2 or 3, by odometry."""
     reasons: dict[int, list[tuple[float, str]]] = {2: [], 3: []}
     for robot, one in driven.items():
         if not one.track:
@@ -232,16 +222,18 @@ def _dimension(driven: Mapping[str, TopicSurvey]) -> tuple[int, str]:
         if reasons[dimension]:
             most = max(reasons[dimension])[1] + (
                 ', no other more' if len(reasons[dimension]) > 1 else '')
-            return dimension, f'dimension {dimension}: {most}. {else_}'
-    return 2, ''
+            notes.append(f'dimension {dimension}: {most}. {else_}')
+            return dimension
+    return 2
 
 
 def _radios(
-    carried: Carried, radios: Collection[str], riding: Mapping[str, str], robots: Sequence[str]
-) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """`radios` of the configuration (one of a robot's name is that robot's without an entry), and
-    notes: decisions with reasons, doubtful ones as questions."""
-    entries, notes = {}, []
+    carried: Carried, radios: Collection[str], riding: Mapping[str, str], robots: Sequence[str],
+    notes: list[str],
+) -> dict[str, dict[str, str]]:
+    """`radios` of the configuration (one of a robot's name is that robot's without an entry);
+    notes on decisions give reasons, and ask where they are doubtful."""
+    entries = {}
     for name in sorted(radios):
         if name in riding:
             if riding[name] != name:
@@ -282,7 +274,7 @@ def _radios(
         notes.append(
             f'question: which radio rides on {", ".join(empty)}? None was found; without one '
             'no range ties it to the others')
-    return entries, notes
+    return entries
 
 
 def _truth(topics: Sequence[TopicSurvey], robot: str) -> str:

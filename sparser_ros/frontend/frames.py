@@ -60,27 +60,24 @@ class StaticFrames:
             reason = 'too_many_frames'
         if reason:
             return counters.drop(reason)
-        known = (parent, _SPACE.pose(position, quat))
-        if self._moves_far(child, known) and self._claims.get(child) != known:
-            self._claims[child] = known
-            return counters.drop('unconfirmed')
+        claim, known = (parent, _SPACE.pose(position, quat)), self._parents.get(child)
+        if known is not None and known[0] == parent and _SPACE.distance(known[1]) <= MAX_ARM_M:
+            step = _SPACE.between(known[1], claim[1])
+            moved = _SPACE.distance(step) > MOVED_M or _SPACE.angle(step) > MOVED_RAD
+            if moved and self._claims.get(child) != claim:
+                self._claims[child] = claim
+                return counters.drop('unconfirmed')
         self._claims.pop(child, None)
-        if self._parents.get(child) != known:
-            self._set(child, known)
+        if known != claim:
+            self.restore({child: claim})
         counters.accepted += 1
         return True
 
-    def _set(self, child: str, known: tuple[str, Pose]) -> None:
-        self._parents[child] = known
+    def restore(self, parents: Mapping[str, tuple[str, Pose]]) -> None:
+        """Take transforms as they are."""
+        self._parents.update(parents)
         self._between = {}
-        self.revision += 1
-
-    def _moves_far(self, child: str, claim: tuple[str, Pose]) -> bool:
-        before = self._parents.get(child)
-        if before is None or before[0] != claim[0] or _SPACE.distance(before[1]) > MAX_ARM_M:
-            return False
-        step = _SPACE.between(before[1], claim[1])
-        return _SPACE.distance(step) > MOVED_M or _SPACE.angle(step) > MOVED_RAD
+        self.revision += len(parents)
 
     def between(self, base: str, frame: str) -> Pose | None:
         """T_base_frame as a pose in space; None where no transforms join the two, or not within
@@ -117,11 +114,6 @@ class StaticFrames:
     def all(self) -> dict[str, tuple[str, Pose]]:
         """Parent and T_parent_frame of every frame."""
         return dict(self._parents)
-
-    def restore(self, parents: Mapping[str, tuple[str, Pose]]) -> None:
-        for child, known in parents.items():
-            self._set(child, known)
-
 
 def _plain(name: str) -> str:
     return name.lstrip('/')

@@ -20,10 +20,11 @@ from ..config.inputs_config import (
     ClosureInput,
     RangeInput,
     SightingInput,
+    radio_name,
 )
 from ..graph.finding import Finding
 from . import decode
-from .adapters import FieldPath, Fields, LinkTrack, PairTopic, SlamClosures
+from .adapters import FieldPath, Fields, LinkTrack, SlamClosures, pair_range
 from .samples import Sample
 
 ODOMETRY_TYPE = 'nav_msgs/msg/Odometry'
@@ -121,7 +122,11 @@ class Inputs:
             decoder: Callable[[Any, int], Sample]
             if isinstance(source, RangeInput):
                 usual = RANGE_TYPES[source.adapter]
-                decoder = PairTopic(hit['source'], hit['target'], source)
+                template = source.radio_format or '{id}'
+                decoder = partial(
+                    pair_range, scale=source.scale,
+                    source=radio_name(source.source_format or template, hit['source']),
+                    target=radio_name(source.target_format or template, hit['target']))
             else:
                 usual = SIGHTING_TYPES[source.adapter]
                 decoder = partial(

@@ -59,25 +59,18 @@ class Radios:
         d = config.dimension
         self._ignore_unknown = config.ranges.unknown_radios == 'ignore'
         self._zero = (0.0,) * d
-        self._radios: dict[str, Radio] = {
-            name: Radio(name, '', self._zero, math.nan) for name in config.robots}
+        self._radios = {name: Radio(name, '', self._zero, math.nan) for name in config.robots}
         self.beacons: dict[str, Beacon] = {}
         for name, spec in config.radio_specs().items():
-            if spec.robot:
-                lever = [*spec.lever_arm, 0.0, 0.0, 0.0][:d] if spec.lever_arm else self._zero
-                height = spec.lever_arm[2] if len(spec.lever_arm) == 3 else math.nan
-                self._radios[name] = Radio(
-                    spec.robot, '', tuple(lever), height, spec.bias_m, spec.range_sigma_m)
-                continue
-            height = spec.height_m if spec.height_m is not None else math.nan
-            if len(spec.position) == 3:
-                height = spec.position[2]
+            place = spec.lever_arm or spec.position
+            lever = tuple([*place, 0.0, 0.0, 0.0][:d]) if spec.robot else self._zero
+            height = place[2] if len(place) == 3 else (
+                math.nan if spec.height_m is None else spec.height_m)
             self._radios[name] = Radio(
-                '', spec.beacon, self._zero, height, spec.bias_m, spec.range_sigma_m)
-            position = tuple(spec.position[:d]) if spec.position else None
-            if position is not None or spec.beacon not in self.beacons:
+                spec.robot, spec.beacon, lever, height, spec.bias_m, spec.range_sigma_m)
+            if spec.beacon and (place or spec.beacon not in self.beacons):
                 self.beacons[spec.beacon] = Beacon(
-                    spec.beacon, position, spec.sigma_m, height)
+                    spec.beacon, tuple(place[:d]) if place else None, spec.sigma_m, height)
         self.configured = tuple(self._radios)
         """Names in the configuration."""
         self.n_new = 0
@@ -93,10 +86,8 @@ class Radios:
         An unknown one is a beacon to be: it enters `beacons` when `admit` is called.
         """
         ignored = self._ignore_unknown if ignore_unknown is None else ignore_unknown
-        radio = self._radios.get(name)
-        if radio is None and name and not ignored:
-            return Radio('', name, self._zero, math.nan)
-        return radio
+        new = Radio('', name, self._zero, math.nan) if name and not ignored else None
+        return self._radios.get(name, new)
 
     def admit(self, beacon: str) -> bool:
         """A radio that is not configured becomes a beacon at an unknown position; False = it is
@@ -170,10 +161,8 @@ def _numbers(name: str) -> set[str]:
     if re.fullmatch(r'0[xX][0-9a-fA-F]+', name):
         return {str(int(name, 16)), name[2:].lower()}
     if re.fullmatch(r'[0-9]+(:[0-5]?[0-9])+', name):
-        total = 0
-        for part in name.split(':'):
-            total = 60 * total + int(part)
-        return {str(total), name}
+        parts = map(int, reversed(name.split(':')))
+        return {str(sum(60**place * part for place, part in enumerate(parts))), name}
     return {name.lower()}
 
 

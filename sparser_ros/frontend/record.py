@@ -37,9 +37,7 @@ class PoseColumn:
         return len(self._numbers) // self._width
 
     def __getitem__(self, number: int) -> Pose:
-        begin = (number if number >= 0 else len(self) + number) * self._width
-        if not 0 <= begin < len(self._numbers):
-            raise IndexError(number)
+        begin = range(len(self))[number] * self._width
         return tuple(self._numbers[begin:begin + self._width])
 
     def append(self, pose: Pose) -> None:
@@ -50,11 +48,9 @@ class PoseColumn:
         """(k, width): a copy."""
         return np.array(self._numbers).reshape(-1, self._width)
 
-    def take(self, keep: Mask) -> Array:
-        """Forget all but those of a mask (k,); returns the others (g, width)."""
-        every = self.values
-        self._numbers = array('d', every[keep].tobytes())
-        return every[~keep]
+    def take(self, keep: Mask) -> None:
+        """Forget all but those of a mask (k,)."""
+        self._numbers = array('d', self.values[keep].tobytes())
 
 
 @dataclass(frozen=True)
