@@ -24,7 +24,7 @@ from .console import NOT_CONVERGED, SOLVED
 
 REQUIRED = ('numpy', 'scipy', 'numba', 'threadpoolctl', 'PyYAML', 'rosbags', 'rich')
 OPTIONAL = {
-    'scikit-sparse': 'CHOLMOD; without it SciPy factorises, which takes many times as long',
+    'scikit-sparse': 'CHOLMOD, which orders sparse matrices; without it SuperLU does, more slowly',
     'matplotlib': 'pictures (--plot)',
     'cupy-cuda12x': 'solving on an NVIDIA GPU (experimental)',
 }
@@ -99,19 +99,19 @@ def _blas() -> Iterator[Line]:
     libraries = [entry for entry in threadpool_info() if entry['user_api'] == 'blas']
     if not libraries:
         yield ('missing', 'BLAS', 'no OpenBLAS, BLIS or MKL is loaded: with the reference BLAS '
-               'CHOLMOD takes twice as long (apt install libopenblas0-serial)')
+               'dense algebra takes longer (apt install libopenblas0-serial)')
     for entry in libraries:
         yield 'ok', 'BLAS', f'{entry["internal_api"]} {entry["version"]} ({entry["filepath"]})'
 
 
 def _cholmod() -> Line:
-    from ..linalg.cholesky import cholmod_available
+    from ..linalg.ordering import cholmod_available
 
     if cholmod_available():
-        return 'ok', 'factorisation', 'CHOLMOD of SuiteSparse'
-    return ('missing', 'factorisation',
-            'SciPy; CHOLMOD is much faster: apt install libsuitesparse-dev, then '
-            'pip install scikit-sparse (before SuiteSparse 7.4: "scikit-sparse<0.5")')
+        return 'ok', 'ordering', 'CHOLMOD of SuiteSparse'
+    return ('missing', 'ordering',
+            'SuperLU orders sparse matrices; CHOLMOD is faster: apt install libsuitesparse-dev, '
+            'then pip install scikit-sparse (before SuiteSparse 7.4: "scikit-sparse<0.5")')
 
 
 def _kernels() -> Line:

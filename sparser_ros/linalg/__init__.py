@@ -1,12 +1,9 @@
 """Linear algebra under the solver: factors of sparse matrices, array backends, compiled kernels.
 
-All factors rest on one symbolic analysis (`symbolic`: elimination trees, rows of the factor) in an
-order from `cholesky.fill_reducing_order` or `ordering`:
-
-- `cholesky`: CHOLMOD, row by row or on supernodes. The only module that knows scikit-sparse.
-- `block_cholesky`, `fronts`: matrices of b x b blocks, factorised once for many solves. Dense
-  fronts where the factor fills in, single columns of blocks elsewhere: with fronts alone a whole
-  solve of a pose graph takes a tenth longer.
+- `ordering`: orders of elimination, by CHOLMOD; the only module that knows scikit-sparse.
+- `cholesky`, `fronts`: matrices of b x b blocks, factorised as a whole. Dense fronts where the
+  factor fills in, single columns of blocks elsewhere: with fronts alone a whole solve of a pose
+  graph takes a tenth longer.
 - `clique_tree`: a factor of which parts are replaced while measurements come in, and
   marginal covariances from it. `term_kernels` forms its fronts from the terms of the cost.
 

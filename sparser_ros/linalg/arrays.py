@@ -42,8 +42,11 @@ class Factor(Protocol):
 class Symbolic(Protocol):
     """Ordering and pattern of a factor."""
 
-    def factorize(self, matrix: sp.csc_matrix) -> Factor:
-        """Factor of a matrix with this pattern; NotPositiveDefiniteError if it is not PD."""
+    def factorize(self, matrix: sp.csc_matrix, shift: Array | None = None) -> Factor:
+        """Factor of a matrix of this pattern with `shift` (n,) on its diagonal.
+
+        NotPositiveDefiniteError if it is not positive definite.
+        """
         ...
 
 

@@ -1,39 +1,31 @@
-"""Sparse Cholesky factorisation with the symbolic analysis kept, and orders of elimination.
+"""Sparse Cholesky factors of matrices made of small dense blocks, or of single numbers (b = 1).
 
-This is the only module that imports scikit-sparse. Its versions 0.4 (SuiteSparse 5 to 7) and
->= 0.5 (SuiteSparse >= 7.4) differ in every name; without either, SuperLU factorises instead, 30
-times slower, and a warning says so.
-
-CHOLMOD reads the lower triangle of a matrix. It does not compare that with the pattern that it
-analysed: supernodal factorisations leave entries out that the analysis does not cover, so that
-L L^T is another matrix, and simplicial ones insert them column by column, up to a hundred times
-slower. `factorize` refuses such matrices.
+The rows of one pose (rotation and translation) share their neighbours, so poses are ordered rather
+than rows, which takes a fraction of the time, and each entry of the factor is a dense block: one
+index and one load of the right-hand side per block make triangular solves of 2 columns twice as
+fast as entry by entry.
 """
 
 from __future__ import annotations
 
-import logging
-from typing import Any
+import copy
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from ..array_types import Array, Index
 from ..config import SolverError
-from .sparse_kernels import sparse_kernels
-from .symbolic import elimination_tree, first_uncovered, permuted_pattern
+from .compiled import compiled
+from .fronts import FactorBlocks, LowerBlocks, front_kernel, fronts
+from .ordering import busy_nodes, fill_reducing_order, flattest, without_chains
+from .sparse_kernels import block_kernels
+from .symbolic import elimination_tree, factor_pattern, lower_triangle, permuted_pattern
 
-SUPERNODAL_FROM = 200
-"""Multiplications per entry of the factor from which CHOLMOD works on supernodes. Its own choice
-changes over at 40, where padded supernodes take two to three times as long as single columns."""
-
-try:
-    from sksparse import cholmod
-except ImportError:
-    cholmod = None
-
-log = logging.getLogger(__name__)
+REDUCED_FROM_NODES = 20_000
+"""Nodes with three neighbours or more, from which chains are eliminated before the rest is ordered;
+AMD of the whole takes less time on smaller graphs."""
+METIS_FROM = 40_000
+"""Multiplications of a factorisation in AMD's order, for each node, from which METIS pays."""
 _COLUMNS_AT_ONCE = 5
 """Of right-hand sides: the usual rank of relaxations, for which kernels are there already."""
 
@@ -42,161 +34,148 @@ class NotPositiveDefiniteError(SolverError):
     """The matrix has a non-positive pivot."""
 
 
-class OrderingUnavailableError(SolverError):
-    """CHOLMOD cannot compute this ordering, usually because it was built without METIS."""
+class BlockCholesky:
+    """Ordering and elimination tree of symmetric matrices of m x m blocks, b x b each.
 
-
-class UncoveredPatternError(ValueError):
-    """A matrix has entries where the analysed pattern has none; its factor would be wrong."""
-
-
-def cholmod_available() -> bool:
-    """True when scikit-sparse is installed."""
-    return cholmod is not None
-
-
-def supports_external_ordering() -> bool:
-    """True when CHOLMOD computes and accepts orders of elimination (scikit-sparse 0.4)."""
-    return hasattr(cholmod, 'analyze')
-
-
-def fill_reducing_order(pattern: sp.spmatrix, method: str = 'amd') -> Index:
-    """(n,): the rows of a symmetric pattern in an order of elimination that fills little.
-
-    `method` is `amd` (minimum degree), `metis` or `nesdis` (nested dissection);
-    OrderingUnavailableError where CHOLMOD lacks it. Where CHOLMOD does not tell its orders or is
-    missing, the order is SuperLU's minimum degree, whatever the method.
+    `pattern` (m, m) has an entry for every block, the diagonal included. Blocks are handed over
+    as (entries, b, b) in the order of `starts` and `rows`: column by column of the lower triangle
+    of the permuted pattern, where block i is number `rank[i]`. Column j of the factor has
+    `counts[j]` blocks, the diagonal included. `order` (m,) lists the blocks in a known good order
+    of elimination; None = one is sought.
     """
-    n = pattern.shape[0]
-    if n == 0:
-        return np.zeros(0, dtype=np.int64)
-    if not supports_external_ordering():
-        # SuperLU orders only what it factorises: the pattern, made diagonally dominant.
-        pattern = sp.csc_matrix(pattern)
-        ones = sp.csc_matrix(
-            (np.ones(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape)
-        return np.asarray(np.argsort(_superlu_factor(ones + n * sp.eye(n)).perm_c))
-    pattern = sp.csc_matrix(pattern, dtype=float)
-    return np.asarray(_analysed(pattern, 'simplicial', method).P(), dtype=np.int64)
-
-
-def _analysed(matrix: sp.csc_matrix, mode: str, method: str) -> Any:
-    """CHOLMOD's symbolic factor."""
-    try:
-        return cholmod.analyze(matrix, mode=mode, ordering_method=method)
-    except cholmod.CholmodError as error:
-        raise OrderingUnavailableError(f'CHOLMOD has no ordering {method}: {error}') from error
-
-
-class SymbolicCholesky:
-    """Ordering and elimination tree of one sparsity pattern; factorises matrices of it."""
 
     count = 0
     """Symbolic analyses made in this process (tests assert that IRLS makes one)."""
 
-    def __init__(
-        self, matrix: sp.spmatrix, ordering: str = 'amd', order: Index | None = None
-    ) -> None:
-        """`order` (n,) is that of elimination where it is known; else `ordering` names a method.
+    def __init__(self, pattern: sp.spmatrix, b: int, order: Index | None = None) -> None:
+        BlockCholesky.count += 1
+        pattern = sp.csc_matrix(pattern)
+        m = self.m = pattern.shape[0]
+        self.order = fill_reducing_order(pattern) if order is None else order
+        self.rank = np.empty(m, dtype=np.int64)
+        self.rank[self.order] = np.arange(m)
+        starts, rows = permuted_pattern(pattern.indptr, pattern.indices, self.order, self.rank)
+        self.starts, self.rows = lower_triangle(starts, rows)
+        self._parent, self.counts = elimination_tree(starts, rows)
+        self._below = factor_pattern(starts, rows, self._parent, self.counts)
+        self.b = b
+        self._fronts = fronts(self._parent, self.counts, b)
 
-        Values do not matter, only which entries are stored. `order` afterwards is what was
-        chosen, `counts` (n,) the entries of the factor's columns, padding not counted; both None
-        where CHOLMOD tells only afterwards, or is missing.
+    def sized(self, b: int) -> BlockCholesky:
+        """The same pattern in the same order for blocks of another size."""
+        other = copy.copy(self)
+        other.b = b
+        other._fronts = fronts(self._parent, self.counts, b)
+        return other
+
+    def rows_at(self, place: Index) -> Index:
+        """Rows of the factor that places have become: block times b plus the row within."""
+        return self.rank[place // self.b] * self.b + place % self.b
+
+    def factorize(self, blocks: Array, at: Index) -> CholeskyFactor:
+        """Factor of blocks (entries, b, b); NotPositiveDefiniteError if the matrix is not PD.
+
+        Its right-hand sides have the rows `at` (n,) of the factor, as `rows_at` has them.
         """
-        SymbolicCholesky.count += 1
-        self.n = matrix.shape[0]
-        self.order: Index | None = None
-        self.counts: Index | None = None
-        self._factor: Any = None
-        self._prescribed = order if supports_external_ordering() else None
-        matrix = _lower_complete(self._reordered(sp.csc_matrix(matrix)))
-        # Copies: the caller may change its matrix in place.
-        self._indptr = np.array(matrix.indptr, dtype=np.int32)
-        self._indices = np.array(matrix.indices, dtype=np.int32)
-        if cholmod is None:
-            log.warning(
-                'scikit-sparse is not installed: SuperLU factorises instead, about 30 times '
-                'slower; install libsuitesparse-dev and scikit-sparse'
-            )
-        elif supports_external_ordering() and self.n:
-            self._analyse(matrix, ordering if order is None else 'natural')
-
-    def _analyse(self, matrix: sp.csc_matrix, ordering: str) -> None:
-        self._factor = _analysed(matrix, 'simplicial', ordering)
-        order = self._factor.P().astype(np.int64)
-        rank = np.empty_like(order)
-        rank[order] = np.arange(self.n)
-        _, self.counts = elimination_tree(
-            *permuted_pattern(matrix.indptr, matrix.indices, order, rank))
-        limit = SUPERNODAL_FROM
-        if np.sum(self.counts**2.0) > limit * float(np.sum(self.counts)):
-            self._factor = _analysed(matrix, 'supernodal', ordering)
-            order = self._factor.P().astype(np.int64)
-        self.order = order if self._prescribed is None else self._prescribed[order]
-
-    def _reordered(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
-        """The matrix with its rows and columns in the prescribed order, if there is one."""
-        if self._prescribed is None:
-            return matrix
-        return sp.csc_matrix(matrix[:, self._prescribed][self._prescribed])
-
-    def factorize(self, matrix: sp.spmatrix) -> CholeskyFactor:
-        """Factor of a matrix whose entries all lie in the analysed pattern.
-
-        Raises NotPositiveDefiniteError if the matrix is not positive definite and
-        UncoveredPatternError if it has entries elsewhere; fewer entries do no harm.
-        """
-        matrix = self._reordered(sp.csc_matrix(matrix))
-        self._require_covered(matrix)
-        if self.n == 0:
-            empty = np.zeros(0, dtype=np.int32)
-            return CholeskyFactor(np.zeros(1, dtype=np.int32), empty, np.zeros(0), empty)
-        if cholmod is None:
-            return _superlu(matrix)
-        if self._factor is None or self.order is None:
-            return _cholmod_05(matrix)
-        factor = self._factor
-        try:
-            factor.cholesky_inplace(matrix)
-            lower = factor.L()
-        except cholmod.CholmodNotPositiveDefiniteError as error:
-            raise NotPositiveDefiniteError(str(error)) from error
-        return CholeskyFactor(lower.indptr, lower.indices, lower.data, self.order)
-
-    def _require_covered(self, matrix: sp.csc_matrix) -> None:
-        if matrix.shape != (self.n, self.n):
-            raise UncoveredPatternError(
-                f'a matrix of shape {matrix.shape} after the analysis of {self.n} rows')
-        count, row, column = first_uncovered(
-            *_pattern_of(matrix), self._indptr, self._indices)
-        if count:
-            raise UncoveredPatternError(uncovered_text(count, row, column))
+        m, b = self.m, self.b
+        indptr, indices = self._below
+        factor = FactorBlocks(
+            indptr, indices, np.empty((len(indices), b, b)), np.empty((m, b, b)))
+        matrix = LowerBlocks(self.starts, self.rows, blocks)
+        if not front_kernel(b)(self._fronts, matrix, factor):
+            raise NotPositiveDefiniteError('a pivot is not positive')
+        return CholeskyFactor(*factor, at)
 
 
-def _pattern_of(matrix: sp.csc_matrix) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    return (np.asarray(matrix.indptr, dtype=np.int32), np.asarray(matrix.indices, dtype=np.int32))
+class SymbolicCholesky:
+    """BlockCholesky of a sparse matrix whose rows are scattered over the blocks.
 
-
-def _lower_complete(matrix: sp.csc_matrix) -> sp.csc_matrix:
-    """The matrix, or its symmetric pattern where entries are stored above the diagonal only.
-
-    A sparse product leaves out what cancels to zero, which rounding decides on either side.
+    `place` (n,) says where each row belongs: block times b plus the row within; by default every
+    row is a block of its own. Places that no row takes are padded with ones on the diagonal.
+    `order` is that of the blocks, if known. Values do not matter, only which entries are stored.
     """
-    transposed = sp.csc_matrix(matrix.T)
-    count, _, _ = first_uncovered(*_pattern_of(transposed), *_pattern_of(matrix))
-    if not count:
-        return matrix
-    ones = (
-        sp.csc_matrix((np.ones(one.nnz), one.indices, one.indptr), shape=one.shape)
-        for one in (matrix, transposed))
-    return sp.csc_matrix(sum(ones))
+
+    def __init__(
+        self, matrix: sp.spmatrix, order: Index | None = None, *, place: Index | None = None,
+        b: int = 1,
+    ) -> None:
+        matrix = sp.csc_matrix(matrix)
+        self.place = place
+        self.b, self._order = b, order
+        self._analyse(matrix)
+
+    def _analyse(self, matrix: sp.csc_matrix) -> None:
+        b, place, pattern = self.b, self.place, matrix
+        if place is None:
+            place = np.arange(matrix.shape[0])
+        else:
+            m = int(place.max(initial=-1)) // b + 1
+            pattern = block_pattern(
+                matrix.indptr, matrix.indices, place // b, m, np.zeros((0, 2), dtype=np.int64))
+        self.blocks = BlockCholesky(pattern, b, self._order)
+        taken = np.zeros(self.blocks.m * b, dtype=bool)
+        taken[place] = True
+        self._at = self.blocks.rows_at(place)
+        # The block on the diagonal is the first of its column.
+        free = self.blocks.rows_at(np.flatnonzero(~taken))
+        self._padding, self._diagonal = (
+            (self.blocks.starts[at // b] * b + at % b) * b + at % b for at in (free, self._at))
+        if not self._take_slots(matrix):
+            # A sparse product leaves out what cancels to zero, which rounding decides on either
+            # side of the diagonal.
+            ones = sp.csc_matrix(
+                (np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
+            self._analyse(sp.csc_matrix(ones + ones.T))
+
+    def _take_slots(self, matrix: sp.csc_matrix) -> bool:
+        """Find where a matrix's entries lie among those of the blocks; False where one does not."""
+        blocks = self.blocks
+        self._slots, covered = _entry_slots(
+            blocks.starts, blocks.rows, self.b, self._at // self.b, self._at % self.b,
+            matrix.indptr, matrix.indices)
+        # Copies: the caller may sort its matrix in place.
+        self._pattern = np.array(matrix.indptr), np.array(matrix.indices)
+        return bool(covered)
+
+    def factorize(self, matrix: sp.spmatrix, shift: Array | None = None) -> CholeskyFactor:
+        """Factor of a matrix; NotPositiveDefiniteError if it is not positive definite.
+
+        Where it has entries outside the analysed blocks it is analysed anew. `shift` (n,) is added
+        to its diagonal.
+        """
+        matrix = sp.csc_matrix(matrix)
+        if not all(map(np.array_equal, self._pattern, (matrix.indptr, matrix.indices))) and (
+                not self._take_slots(matrix)):
+            self._analyse(matrix)
+        values = np.zeros((len(self.blocks.rows), self.b, self.b))
+        flat = values.ravel()
+        _fill_slots(self._slots, matrix.data, flat)
+        if shift is not None:
+            flat[self._diagonal] += shift
+        flat[self._padding] = 1
+        return self.blocks.factorize(values, self._at)
 
 
-def uncovered_text(count: int, row: int, column: int) -> str:
-    """The message of UncoveredPatternError."""
-    return (
-        f'{count} entries of the matrix, the first in row {row} and column {column}, lie outside '
-        'the analysed pattern: analyse the pattern that is factorised')
+def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
+    """Analysis of a symmetric matrix in the order of fewest multiplications.
+
+    AMD takes a tenth of the time of METIS and is the better one on chains with few closures; on
+    large graphs that close everywhere METIS wins more than it costs. A chain between two closures
+    leaves one entry for the pair of its ends, in whichever order it is eliminated: large graphs
+    lose theirs first. `b` is the size of the dense blocks of another matrix of this pattern that
+    will be factorised in the same order.
+    """
+    busy = busy_nodes(matrix)
+    reduced = without_chains(matrix) if busy >= REDUCED_FROM_NODES else None
+    tried = SymbolicCholesky(matrix if reduced is None else reduced[2])
+    order = tried.blocks.order
+    if b**3 * np.sum(tried.blocks.counts**2.0) / 2 > METIS_FROM * busy:
+        reduced = reduced or without_chains(matrix)
+        order = flattest(reduced[2])
+    if reduced is None:
+        return tried
+    chains, left, _ = reduced
+    return SymbolicCholesky(matrix, np.concatenate([chains, left[order]]))
 
 
 def factorize(matrix: sp.spmatrix) -> CholeskyFactor:
@@ -204,54 +183,40 @@ def factorize(matrix: sp.spmatrix) -> CholeskyFactor:
     return SymbolicCholesky(matrix).factorize(matrix)
 
 
-def _cholmod_05(matrix: sp.csc_matrix) -> CholeskyFactor:
-    """scikit-sparse >= 0.5."""
-    try:
-        factor = cholmod.cho_factor(matrix, lower=True)
-    except np.linalg.LinAlgError as error:
-        raise NotPositiveDefiniteError(str(error)) from error
-    lower = sp.csc_matrix(factor.L)
-    lower.sort_indices()
-    return CholeskyFactor(lower.indptr, lower.indices, lower.data, np.asarray(factor.perm))
-
-
-def _superlu_factor(matrix: sp.csc_matrix) -> sp.linalg.SuperLU:
-    return sp.linalg.splu(
-        sp.csc_matrix(matrix), permc_spec='MMD_AT_PLUS_A', diag_pivot_thresh=0.0,
-        options={'SymmetricMode': True})
-
-
-def _superlu(matrix: sp.csc_matrix) -> CholeskyFactor:
-    """Symmetric SuperLU: P A P^T = L U with U = D L^T when no pivoting happens."""
-    lu = _superlu_factor(matrix)
-    pivots = lu.U.diagonal()
-    if np.any(pivots <= 0) or not np.array_equal(lu.perm_r, lu.perm_c):
-        raise NotPositiveDefiniteError('a pivot is not positive')
-    lower = sp.csc_matrix(lu.L @ sp.diags(np.sqrt(pivots)))
-    lower.sort_indices()
-    return CholeskyFactor(lower.indptr, lower.indices, lower.data, np.argsort(lu.perm_c))
-
-
 class CholeskyFactor:
-    """P A P^T = L L^T with L in CSC; solves for several right-hand sides without the GIL."""
+    """L of P A P^T = L L^T in blocks; solves for several right-hand sides without the GIL."""
 
     def __init__(
-        self, indptr: NDArray[Any], indices: NDArray[Any], data: Array, order: NDArray[Any]
+        self, indptr: Index, indices: Index, data: Array, inverse_diagonal: Array, at: Index
     ) -> None:
-        self.indptr = np.ascontiguousarray(indptr)
-        self.indices = np.ascontiguousarray(indices)
-        self.data = np.ascontiguousarray(data)
-        self.order = np.ascontiguousarray(order)
-        self.n = len(order)
-        diagonal = self.data[self.indptr[:-1]]
-        if np.any(diagonal <= 0) or not np.all(np.isfinite(diagonal)):
+        """Blocks below the diagonal by columns (CSC) and inverses (m, b, b) of those on it.
+
+        `at` (n,) is the row of L that each row of A has become.
+        """
+        self.b = inverse_diagonal.shape[1]
+        self.n, self.at = len(at), at
+        self.indptr, self.indices, self.data = indptr, indices, data
+        self.inverse_diagonal = inverse_diagonal
+        pivots = np.einsum('mii->mi', inverse_diagonal)
+        if not np.all(pivots > 0) or not np.all(np.isfinite(pivots)):
             raise NotPositiveDefiniteError('a pivot is not positive')
-        self.inverse_diagonal = 1 / diagonal
         self._work: dict[int, Array] = {}
 
-    @property
-    def nnz(self) -> int:
-        return len(self.data)
+    def solve(self, rhs: Array, out: Array | None = None) -> Array:
+        """A^-1 rhs for rhs of shape (n,) or (n, p); `out` may be rhs itself."""
+        if rhs.ndim == 1:
+            return self.solve(rhs[:, None]).ravel()
+        p = rhs.shape[1]
+        kernel = block_kernels(self.b, p)
+        if p not in self._work:
+            # Padded rows are solved for zero and stay so.
+            self._work[p] = np.zeros((len(self.inverse_diagonal) * self.b, p))
+        work = self._work[p]
+        out = np.empty_like(rhs) if out is None else out
+        kernel.scatter(rhs, self.at, work)
+        kernel.llt_solve(self.indptr, self.indices, self.data, self.inverse_diagonal, work)
+        kernel.gather(work, self.at, out)
+        return out
 
     def solve_any(self, rhs: Array, at_once: int = _COLUMNS_AT_ONCE) -> Array:
         """A^-1 rhs for rhs of shape (n, q), q as the data have it: a few columns at a time.
@@ -267,17 +232,105 @@ class CholeskyFactor:
             out[:, first:first + count] = self.solve(some)[:, :count]
         return out
 
-    def solve(self, rhs: Array, out: Array | None = None) -> Array:
-        """A^-1 rhs for rhs of shape (n,) or (n, p); `out` may be rhs itself."""
-        if rhs.ndim == 1:
-            return self.solve(rhs[:, None]).ravel()
-        p = rhs.shape[1]
-        kernel = sparse_kernels(p)
-        if p not in self._work:
-            self._work[p] = np.empty((self.n, p))
-        work = self._work[p]
-        out = np.empty_like(rhs) if out is None else out
-        kernel.gather(rhs, self.order, work)
-        kernel.llt_solve(self.indptr, self.indices, self.data, self.inverse_diagonal, work)
-        kernel.scatter(work, self.order, out)
-        return out
+
+def block_pattern(
+    indptr: Index, indices: Index, node: Index, m: int, pairs: Index
+) -> sp.csc_matrix:
+    """(m, m) pattern of the blocks that entries of a symmetric CSR or CSC matrix fall into.
+
+    Row r belongs to block node[r], -1 = to none; `pairs` (k, 2) of blocks are coupled as well,
+    -1 = with none. The diagonal is included.
+    """
+    starts, rows = _pattern_of_blocks(indptr, indices, node, m, pairs)
+    return sp.csc_matrix((np.ones(len(rows), dtype=bool), rows, starts), shape=(m, m))
+
+
+@compiled()
+def _pattern_of_blocks(indptr, indices, node, m, pairs):  # type: ignore[no-untyped-def]
+    """Starts and rows of the columns of `block_pattern`; rows are not sorted."""
+    # Rows of the matrix by block, and partners by block: member[first[j] : first[j + 1]].
+    first = np.zeros(m + 1, dtype=np.int64)
+    partners = np.zeros(m + 1, dtype=np.int64)
+    room = m
+    for r in range(len(node)):
+        if node[r] >= 0:
+            first[node[r] + 1] += 1
+            room += indptr[r + 1] - indptr[r]
+    for u in range(len(pairs)):
+        if pairs[u, 0] >= 0 and pairs[u, 1] >= 0:
+            partners[pairs[u, 0] + 1] += 1
+            partners[pairs[u, 1] + 1] += 1
+            room += 2
+    for j in range(m):
+        first[j + 1] += first[j]
+        partners[j + 1] += partners[j]
+    member = np.empty(first[m], dtype=np.int64)
+    partner = np.empty(partners[m], dtype=np.int64)
+    at, to = first[:-1].copy(), partners[:-1].copy()
+    for r in range(len(node)):
+        if node[r] >= 0:
+            member[at[node[r]]] = r
+            at[node[r]] += 1
+    for u in range(len(pairs)):
+        i, j = pairs[u, 0], pairs[u, 1]
+        if i >= 0 and j >= 0:
+            partner[to[i]] = j
+            to[i] += 1
+            partner[to[j]] = i
+            to[j] += 1
+    starts = np.zeros(m + 1, dtype=np.int32)
+    seen = np.full(m, -1, dtype=np.int64)
+    rows = np.empty(room, dtype=np.int32)
+    count = 0
+    for j in range(m):
+        seen[j] = j
+        rows[count] = j
+        count += 1
+        for r in member[first[j] : first[j + 1]]:
+            for e in range(indptr[r], indptr[r + 1]):
+                i = node[indices[e]]
+                if i >= 0 and seen[i] != j:
+                    seen[i] = j
+                    rows[count] = i
+                    count += 1
+        for i in partner[partners[j] : partners[j + 1]]:
+            if seen[i] != j:
+                seen[i] = j
+                rows[count] = i
+                count += 1
+        starts[j + 1] = count
+    return starts, rows[:count].copy()
+
+
+@compiled()
+def _entry_slots(starts, rows, b, block, within, indptr, indices):  # type: ignore[no-untyped-def]
+    """Where the entries of a CSC matrix lie among (entries, b, b), row r being in block[r].
+
+    -1 = in a block above the diagonal, which is not stored. Then whether the pattern has all other
+    blocks.
+    """
+    where = np.full(len(starts) - 1, -1, dtype=np.int64)
+    slots = np.full(len(indices), -1, dtype=np.int64)
+    covered = True
+    for column in range(len(indptr) - 1):
+        j, k = block[column], within[column]
+        for e in range(starts[j], starts[j + 1]):
+            where[rows[e]] = e
+        for e in range(indptr[column], indptr[column + 1]):
+            i = block[indices[e]]
+            if i < j:
+                continue
+            # Elsewhere the place found is one of another column.
+            if starts[j] <= where[i] < starts[j + 1]:
+                slots[e] = (where[i] * b + within[indices[e]]) * b + k
+            else:
+                covered = False
+    return slots, covered
+
+
+@compiled()
+def _fill_slots(slots, data, out):  # type: ignore[no-untyped-def]
+    """out[slots] = data where there is a slot."""
+    for e in range(len(slots)):
+        if slots[e] >= 0:
+            out[slots[e]] = data[e]

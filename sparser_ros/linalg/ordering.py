@@ -1,4 +1,8 @@
-"""Orders of elimination, by AMD or nested dissection, and the cliques that they give."""
+"""Orders of elimination, by AMD or nested dissection, and the cliques that they give.
+
+This is the only module that imports scikit-sparse, whose versions 0.4 (SuiteSparse 5 to 7) and
+>= 0.5 (SuiteSparse >= 7.4) differ in every name: CHOLMOD orders, factors are our own (`cholesky`).
+"""
 
 from __future__ import annotations
 
@@ -10,47 +14,63 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..array_types import Index
-from .cholesky import OrderingUnavailableError, SymbolicCholesky, fill_reducing_order
+from ..config import SolverError
 from .compiled import compiled
 from .symbolic import elimination_tree, factor_pattern, permuted_pattern
 
-REDUCED_FROM_NODES = 20_000
-"""Nodes with three neighbours or more, from which chains are eliminated before the rest is ordered;
-AMD of the whole takes less time on smaller graphs."""
-METIS_FROM = 40_000
-"""Multiplications of a factorisation in AMD's order, for each node, from which METIS pays."""
+try:
+    from sksparse import cholmod
+except ImportError:
+    cholmod = None
 
 log = logging.getLogger(__name__)
 _CHAIN_ENTRIES = 3
 """Entries in the column of a node with two neighbours, its diagonal included."""
 
 
-def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
-    """Analysis of a symmetric matrix in the order of fewest multiplications.
+class OrderingUnavailableError(SolverError):
+    """CHOLMOD cannot compute this ordering, usually because it was built without METIS."""
 
-    AMD takes a tenth of the time of METIS and is the better one on chains with few closures; on
-    large graphs that close everywhere METIS wins more than it costs. A chain between two closures
-    leaves one entry for the pair of its ends, in whichever order it is eliminated: large graphs
-    lose theirs first. `b` is the size of the dense blocks of another matrix of this pattern that
-    will be factorised in the same order.
+
+def cholmod_available() -> bool:
+    """True when scikit-sparse is installed."""
+    return cholmod is not None
+
+
+def fill_reducing_order(pattern: sp.spmatrix, method: str = 'amd') -> Index:
+    """(n,): the rows of a symmetric pattern in an order of elimination that fills little.
+
+    `method` is `amd` (minimum degree), `metis` or `nesdis` (nested dissection);
+    OrderingUnavailableError where CHOLMOD lacks it. scikit-sparse from 0.5 on, and SuperLU where
+    there is none, tell only the order that they factorise in, whatever the method.
     """
-    busy = int(np.count_nonzero(np.diff(matrix.indptr) > _CHAIN_ENTRIES))
-    large = busy >= REDUCED_FROM_NODES
-    chains, left, core = _without_chains(matrix) if large else (None, None, matrix)
-    tried = SymbolicCholesky(core)
-    if tried.counts is None:
-        return SymbolicCholesky(matrix) if large else tried
-    if b**3 * np.sum(tried.counts**2.0) / 2 > METIS_FROM * busy:
-        if not large:
-            chains, left, core = _without_chains(matrix)
-        tried = flattest(core)
-    if left is None:
-        return tried
-    last = left if tried.order is None else left[tried.order]
-    return SymbolicCholesky(matrix, order=np.concatenate([chains, last]))
+    n = pattern.shape[0]
+    if n == 0:
+        return np.zeros(0, dtype=np.int64)
+    pattern = sp.csc_matrix(pattern, dtype=float)
+    if hasattr(cholmod, 'analyze'):
+        try:
+            factor = cholmod.analyze(pattern, mode='simplicial', ordering_method=method)
+        except cholmod.CholmodError as error:
+            raise OrderingUnavailableError(
+                f'CHOLMOD has no ordering {method}: {error}') from error
+        return np.asarray(factor.P(), dtype=np.int64)
+    ones = sp.csc_matrix((np.ones(pattern.nnz), pattern.indices, pattern.indptr), shape=(n, n))
+    dominant = sp.csc_matrix(ones + ones.T + 2 * n * sp.eye(n))
+    if cholmod is not None:
+        return np.asarray(cholmod.cho_factor(dominant, lower=True).perm, dtype=np.int64)
+    factor = sp.linalg.splu(
+        dominant, permc_spec='MMD_AT_PLUS_A', diag_pivot_thresh=0.0,
+        options={'SymmetricMode': True})
+    return np.asarray(np.argsort(factor.perm_c))
 
 
-def _without_chains(matrix: sp.csc_matrix) -> tuple[Index, Index, sp.csc_matrix]:
+def busy_nodes(matrix: sp.csc_matrix) -> int:
+    """Number of nodes with three neighbours or more."""
+    return int(np.count_nonzero(np.diff(matrix.indptr) > _CHAIN_ENTRIES))
+
+
+def without_chains(matrix: sp.csc_matrix) -> tuple[Index, Index, sp.csc_matrix]:
     """Nodes of chains in order, the others, and the pattern among these that the chains leave."""
     chains, left, pairs = _chains_of(matrix.indptr, matrix.indices)
     core = sp.csc_matrix(matrix[:, left][left])
@@ -61,16 +81,16 @@ def _without_chains(matrix: sp.csc_matrix) -> tuple[Index, Index, sp.csc_matrix]
     return chains, left, sp.csc_matrix(abs(core) + ends + ends.T)
 
 
-def flattest(matrix: sp.csc_matrix) -> SymbolicCholesky:
-    """Analysis for a flat elimination tree: nested dissection, as far as CHOLMOD has it."""
-    for ordering in ('metis', 'nesdis'):
+def flattest(matrix: sp.spmatrix) -> Index:
+    """(n,): an order with a flat elimination tree: nested dissection, as far as CHOLMOD has it."""
+    for method in ('metis', 'nesdis'):
         try:
-            return SymbolicCholesky(matrix, ordering)
+            return fill_reducing_order(matrix, method)
         except OrderingUnavailableError:
             log.warning(
                 'CHOLMOD was built without the ordering %s: factors of large graphs will have '
-                'more entries and deeper elimination trees', ordering)
-    return SymbolicCholesky(matrix)
+                'more entries and deeper elimination trees', method)
+    return fill_reducing_order(matrix)
 
 
 def bucketed(key: Index, count: int) -> tuple[Index, Index]:

@@ -38,9 +38,9 @@ def _controller() -> ThreadpoolController:
     # Each comes with a BLAS of its own, which is found only where it is loaded already.
     import scipy.linalg
 
-    from . import cholesky
+    from . import ordering
 
-    assert scipy.linalg and cholesky
+    assert scipy.linalg and ordering
     return ThreadpoolController()
 
 

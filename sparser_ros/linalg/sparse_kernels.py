@@ -25,8 +25,6 @@ _with_item: Callable[..., Any] = tuple_setitem
 @cache
 def sparse_kernels(p: int) -> SimpleNamespace:
     """Sparse products and triangular solves on matrices of p columns."""
-    width = max(1, min(p, _REGISTERS))
-    zero = (0.0,) * width
 
     @fast
     def csr_product(indptr, indices, data, x, subtract, out):  # type: ignore[no-untyped-def]
@@ -42,42 +40,6 @@ def sparse_kernels(p: int) -> SimpleNamespace:
                     acc[c] += a * x[j, c]
             for c in range(p):
                 out[r, c] = out[r, c] - acc[c] if subtract else acc[c]
-
-    @fast
-    def llt_solve(indptr, indices, data, inverse_diagonal, x):  # type: ignore[no-untyped-def]
-        """x <- (L L^T)^-1 x in place; L is CSC, its diagonal first in each column."""
-        n = x.shape[0]
-        for first in range(0, p, width):
-            for j in range(n):
-                f = inverse_diagonal[j]
-                z = zero
-                for c in range(width):
-                    if first + c < p:
-                        z = _with_item(z, c, x[j, first + c] * f)
-                for c in range(width):
-                    if first + c < p:
-                        x[j, first + c] = z[c]
-                for e in range(indptr[j] + 1, indptr[j + 1]):
-                    i = indices[e]
-                    a = data[e]
-                    for c in range(width):
-                        if first + c < p:
-                            x[i, first + c] -= a * z[c]
-            for j in range(n - 1, -1, -1):
-                z = zero
-                for c in range(width):
-                    if first + c < p:
-                        z = _with_item(z, c, x[j, first + c])
-                for e in range(indptr[j] + 1, indptr[j + 1]):
-                    i = indices[e]
-                    a = data[e]
-                    for c in range(width):
-                        if first + c < p:
-                            z = _with_item(z, c, z[c] - a * x[i, first + c])
-                f = inverse_diagonal[j]
-                for c in range(width):
-                    if first + c < p:
-                        x[j, first + c] = z[c] * f
 
     @fast
     def gather(x, order, out):  # type: ignore[no-untyped-def]
@@ -97,7 +59,6 @@ def sparse_kernels(p: int) -> SimpleNamespace:
 
     return SimpleNamespace(
         csr_product=csr_product,
-        llt_solve=llt_solve,
         gather=gather,
         scatter=scatter,
     )
@@ -214,17 +175,3 @@ def block_kernels(b: int, p: int) -> SimpleNamespace:
         llt_solve=single_solve(b) if p == 1 else llt_solve, gather=rows.gather,
         scatter=rows.scatter)
 
-
-@fast
-def add_diagonal(indptr, indices, shift, data):  # type: ignore[no-untyped-def]
-    """Add shift (n,) to the diagonal of a CSC matrix; False if some entry of it is not stored."""
-    for j in range(len(shift)):
-        stored = False
-        for e in range(indptr[j], indptr[j + 1]):
-            if indices[e] == j:
-                data[e] += shift[j]
-                stored = True
-                break
-        if not stored:
-            return False
-    return True

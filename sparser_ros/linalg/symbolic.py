@@ -32,13 +32,16 @@ def permuted_pattern(indptr, indices, order, rank):  # type: ignore[no-untyped-d
 
 @compiled()
 def lower_triangle(starts, rows):  # type: ignore[no-untyped-def]
-    """A CSC pattern without what lies above its diagonal."""
+    """A CSC pattern, rows sorted, without what lies above its diagonal, but with all of that."""
+    m = len(starts) - 1
     kept = np.zeros_like(starts)
-    below = np.empty_like(rows)
+    below = np.empty(len(rows) + m, dtype=rows.dtype)
     at = 0
-    for j in range(len(starts) - 1):
+    for j in range(m):
+        below[at] = j
+        at += 1
         for e in range(starts[j], starts[j + 1]):
-            if rows[e] >= j:
+            if rows[e] > j:
                 below[at] = rows[e]
                 at += 1
         kept[j + 1] = at
@@ -46,31 +49,10 @@ def lower_triangle(starts, rows):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def first_uncovered(indptr, indices, known_indptr, known_indices):  # type: ignore[no-untyped-def]
-    """(count, row, column): entries of a lower triangle that a known one lacks, and the first.
-
-    Both are square CSC patterns of the same size; what lies above the diagonals is passed over.
-    """
-    stored_in = np.full(len(indptr) - 1, -1, dtype=np.int64)
-    count, row, column = 0, -1, -1
-    for j in range(len(indptr) - 1):
-        for e in range(known_indptr[j], known_indptr[j + 1]):
-            stored_in[known_indices[e]] = j
-        for e in range(indptr[j], indptr[j + 1]):
-            i = indices[e]
-            if i >= j and stored_in[i] != j:
-                if count == 0:
-                    row, column = i, j
-                count += 1
-    return count, row, column
-
-
-@compiled()
 def elimination_parents(starts, rows):  # type: ignore[no-untyped-def]
     """(m,): parent of each column in the elimination tree, -1 at roots.
 
-    Of a symmetric CSC pattern, or of a factor's by rows, whose entries need not all be there:
-    SuperLU leaves out what cancels.
+    Of a symmetric CSC pattern, or of a factor's by rows.
     """
     m = len(starts) - 1
     parent = np.full(m, -1, dtype=np.int64)

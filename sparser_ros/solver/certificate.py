@@ -17,12 +17,14 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ..array_types import Array, Index
-from ..linalg.block_cholesky import RowBlockCholesky
 from ..linalg.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
 from .manifold import Manifold, symmetric_part
-from .preconditioner import blocks_of_poses, by_blocks_of_poses
+from .preconditioner import analysed
 from .schur import SchurOperator
 
+OUTWEIGHS = 1e30
+"""Diagonal of rows that are as good as left out, over the largest entry: what they leave of others
+is below rounding errors."""
 CERTIFIED_GAP = 1e-6
 """Share of the cost within which a solution counts as optimal."""
 ROUNDING = 1e-12
@@ -93,78 +95,11 @@ class Multipliers:
         return float(np.einsum('nii->', self.blocks) + np.sum(self.scalars)
                      + np.trace(self.fixed))
 
-    def matrix(self) -> sp.csr_matrix:
-        """(rows, rows)"""
-        return block_diagonal(self.manifold, self.blocks, self.scalars, self.fixed)
-
-
-def block_diagonal(
-    manifold: Manifold, blocks: Array, scalars: Array, homogenising: Array
-) -> sp.csr_matrix:
-    """(rows, rows) from blocks (n, d, d) of rotations, (k,) of bearings and the (d, d) fixed one,
-    which is left out where the manifold has none."""
-    n, d = manifold.n, manifold.d
-    parts: list[sp.spmatrix] = [
-        sp.bsr_matrix((blocks, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d)),
-        sp.diags(scalars),
-    ]
-    if manifold.homogenised:
-        parts.append(sp.csr_matrix(homogenising))
-    return sp.block_diag(parts, format='csr')
-
-
-class HeldTest:
-    """Whether S is positive definite once the gauge is held: one factorisation proves optimality.
-
-    The shift of the plain test has to outweigh rounding errors along the gauge directions y, where
-    S is zero and positions are large. But any x of any rank is y c + z with z zero on the rows of
-    one rotation (or on the homogenising rows) and c of d orthonormal rows. With r = S y, and S - m
-    positive definite on the other rows of X_c,
-
-        tr(x^T S x) >= - |r|^2 |c|^2 / m - |y^T r| |c|^2 = - d (|r|^2 / m + |y^T r|).
-
-    Nothing is shifted there, so the test succeeds wherever the optimum is one of its kind. Factors
-    are analysed once where they take blocks of poses.
-    """
-
-    def __init__(self, schur: SchurOperator) -> None:
-        manifold = self._manifold = schur.problem.manifold
-        d, n, full = manifold.d, manifold.n, schur.full()
-        if manifold.homogenised:
-            first = manifold.rows - d
-        else:
-            diagonal = schur.Q_cc.diagonal()[: n * d]
-            first = d * int(np.argmax(diagonal.reshape(n, d).sum(axis=1)))
-        keep = self._keep = np.delete(np.arange(full.shape[0]), np.arange(first, first + d))
-        part = full[keep][:, keep]
-        # By symmetry rows serve as columns.
-        self._matrix = sp.csc_matrix((part.data, part.indices, part.indptr), shape=part.shape)
-        self.largest = float(self._matrix.diagonal().max(initial=0.0))
-        self._by_pose: RowBlockCholesky | None = None
-        self._rows = full.shape[0]
-        if blocks_of_poses(schur):
-            self._by_pose = by_blocks_of_poses(schur, self._matrix, keep)
-
-    def positive(self, blocks: Array, scalars: Array, margin: float) -> bool:
-        """Whether Q - Lambda - margin is, Lambda in blocks (n, d, d) and scalars (k,)."""
-        manifold = self._manifold
-        d, n = manifold.d, manifold.n
-        own = blocks + margin * np.eye(d)
-        try:
-            if self._by_pose is not None:
-                less = np.zeros((self._by_pose.blocks.m, d + 1, d + 1))
-                less[:n, :d, :d] = -own
-                self._by_pose.factorize(self._matrix, less)
-                return True
-            rest = self._rows - n * d - len(scalars)
-            less = sp.block_diag([
-                sp.bsr_matrix((own, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d)),
-                sp.diags(scalars + margin), sp.csr_matrix((rest, rest))], format='csr')
-            matrix = (self._matrix - less[self._keep][:, self._keep]).tocsc()
-            SymbolicCholesky(matrix).factorize(matrix)
-        except NotPositiveDefiniteError:
-            return False
-        return True
+    @property
+    def entries(self) -> Array:
+        """All entries, column by column: rotations, bearings, then the homogenising block."""
+        fixed = self.fixed.ravel() if self.manifold.homogenised else np.zeros(0)
+        return np.concatenate([self.blocks.ravel(), self.scalars, fixed])
 
 
 @dataclass(frozen=True)
@@ -205,61 +140,72 @@ class Certifier:
         self.schur = schur
         self.manifold = schur.problem.manifold
         self.rows = self.manifold.rows
-        self.rounding = ROUNDING * float(schur.Q_cc.diagonal().sum())
+        diagonal = schur.Q_cc.diagonal()
+        self.rounding = ROUNDING * float(diagonal.sum())
+        d, n = self.manifold.d, self.manifold.n
+        turns = diagonal[: n * d].reshape(n, d).sum(axis=1)
+        first = self.rows - d if self.manifold.homogenised or not n else d * int(np.argmax(turns))
+        self._gauge = slice(first, first + d)
+        """Rows of the heaviest rotation, or those that are fixed: they hold the gauge."""
 
     @cached_property
-    def full(self) -> sp.csc_matrix:
-        """Q on [X_c; X_f kept]."""
-        return self.schur.full().tocsc()
-
-    @cached_property
-    def identity(self) -> sp.csc_matrix:
-        """One on the rows of X_c."""
-        on_rows = np.zeros(self.full.shape[0])
-        on_rows[: self.rows] = 1
-        return sp.diags(on_rows).tocsc()
-
-    @cached_property
-    def symbolic(self) -> SymbolicCholesky:
-        """The analysis of S."""
-        return SymbolicCholesky(self._pattern())
-
-    @cached_property
-    def held(self) -> HeldTest:
-        """The test with the gauge held."""
-        return HeldTest(self.schur)
-
-    def _pattern(self) -> sp.csc_matrix:
-        """Where S may have entries: those of Q, and all of each rotation's and the fixed block.
+    def _pattern(self) -> tuple[sp.csc_matrix, Index]:
+        """Q on [X_c; X_f kept] with zeros where multipliers may be, and the places of these.
 
         Q alone is not enough: where noise is isotropic its d x d rotation blocks are diagonal,
         while those of Lambda are full.
         """
-        manifold, full = self.manifold, self.full
-        Q = sp.csc_matrix((np.ones(full.nnz), full.indices, full.indptr), shape=full.shape)
-        blocks, scalars = np.ones((manifold.n, manifold.d, manifold.d)), np.ones(manifold.k)
-        multipliers = block_diagonal(manifold, blocks, scalars, np.ones((manifold.d,) * 2))
-        multipliers.resize(full.shape)
-        return (Q + multipliers).tocsc()
+        manifold, full = self.manifold, self.schur.full().tocsc()
+        full.sort_indices()
+        n, d = manifold.n, manifold.d
+        size = np.concatenate([
+            np.full(n, d), np.ones(manifold.k, dtype=int), [d] * manifold.homogenised]).astype(int)
+        counts = np.zeros(full.shape[0], dtype=int)
+        counts[: self.rows] = np.repeat(size, size)
+        first = np.repeat(np.cumsum(size) - size, size)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        rows = np.arange(indptr[-1]) - np.repeat(indptr[: self.rows] - first, counts[: self.rows])
+        ones, twos = (
+            sp.csc_matrix((np.full(len(indices), value), indices, starts), shape=full.shape)
+            for value, indices, starts in (
+                (1.0, full.indices, full.indptr), (2.0, rows, indptr)))
+        matrix = (ones + twos).tocsc()
+        places = np.flatnonzero(matrix.data >= 2)
+        own = matrix.data != 2
+        matrix.data[:] = 0.0
+        matrix.data[own] = full.data
+        return matrix, places
+
+    @cached_property
+    def symbolic(self) -> SymbolicCholesky:
+        """The analysis of S."""
+        matrix, _ = self._pattern
+        return analysed(self.schur, matrix, np.arange(matrix.shape[0]))
 
     def tolerance(self, cost: float) -> float:
         """Largest gap of an optimal point: a share of its cost, or rounding errors of the cost."""
         return max(CERTIFIED_GAP * cost, self.rounding)
 
-    def matrix(self, y: Array, gradient: Array) -> sp.csc_matrix:
-        """S = Q - Lambda at y, `gradient` being Q_s y; Lambda is zero on X_f."""
-        return self.less(Multipliers.of(self.manifold, y, gradient).matrix())
+    def less(self, multipliers: Multipliers) -> sp.csc_matrix:
+        """S = Q - Lambda on [X_c; X_f kept]; Lambda is zero on X_f."""
+        matrix, places = self._pattern
+        data = matrix.data.copy()
+        data[places] -= multipliers.entries
+        return sp.csc_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
-    def less(self, multipliers: sp.csr_matrix) -> sp.csc_matrix:
-        """Q less any multipliers (rows, rows), block-diagonal as those of a point are."""
-        multipliers = multipliers.copy()
-        multipliers.resize(self.full.shape)
-        return (self.full - multipliers).tocsc()
+    def factor(
+        self, S: sp.csc_matrix, shift: float, *, held: bool = False
+    ) -> CholeskyFactor | None:
+        """Cholesky factor of S + shift on the rows of X_c; None where it is not PD.
 
-    def factor(self, S: sp.csc_matrix, shift: float) -> CholeskyFactor | None:
-        """Cholesky factor of S + shift on the rows of X_c; None where it is not PD."""
+        With `held` the rows that hold the gauge are as good as left out.
+        """
+        more = np.zeros(S.shape[0])
+        more[: self.rows] = shift
+        if held:
+            more[self._gauge] = OUTWEIGHS * max(float(S.diagonal().max()), 1.0)
         try:
-            return self.symbolic.factorize(S + shift * self.identity)
+            return self.symbolic.factorize(S, more)
         except NotPositiveDefiniteError:
             return None
 
@@ -271,11 +217,12 @@ class Certifier:
         gradient = self.schur(y)
         cost = float(np.sum(y * gradient))
         tolerance = self.tolerance(cost)
+        multipliers = Multipliers.of(self.manifold, y, gradient)
+        S = self.less(multipliers)
         # One factorisation, where y is an optimum of rank d.
-        proven = self.held_gap(y, gradient, tolerance)
+        proven = self.held_gap(S, y, gradient - multipliers.times(y), tolerance)
         if proven <= tolerance:
             return Certificate(cost, proven, tolerance)
-        S = self.matrix(y, gradient)
         # Less than the tolerance by what rounding of the cost may add to it.
         gap = 0.9 * tolerance
         if self.factor(S, gap / self.rows) is not None:
@@ -342,22 +289,32 @@ class Certifier:
             shift *= 10
         raise NotPositiveDefiniteError('no shift makes the matrix positive definite')
 
-    def held_gap(self, y: Array, gradient: Array, tolerance: float) -> float:
-        """The gap by `HeldTest`, for points of rank d; inf where that proves nothing."""
-        manifold = self.manifold
-        d, n = manifold.d, manifold.n
-        if y.shape[1] != d or not n:
+    def held_gap(
+        self, S: sp.csc_matrix, y: Array, residual: Array, tolerance: float
+    ) -> float:
+        """The gap that one factorisation proves with the gauge held; inf where that proves nothing.
+
+        The shift of the plain test has to outweigh rounding errors along the gauge directions y,
+        where S is zero and positions are large. But any x of any rank is y c + z with z zero on the
+        rows of one rotation (or on the homogenising rows) and c of d orthonormal rows. With
+        `residual` r = S y, and S - m positive definite on the other rows of X_c,
+
+            tr(x^T S x) >= - |r|^2 |c|^2 / m - |y^T r| |c|^2 = - d (|r|^2 / m + |y^T r|).
+
+        Nothing is shifted there, so the test succeeds wherever the optimum is one of its kind. For
+        points y of rank d.
+        """
+        d = self.manifold.d
+        if y.shape[1] != d or not self.manifold.n:
             return float(np.inf)
-        multipliers = Multipliers.of(manifold, y, gradient)
-        rest = gradient - multipliers.times(y)
-        squared, along = d * float(np.sum(rest**2)), d * float(np.linalg.norm(y.T @ rest, 2))
+        squared = d * float(np.sum(residual**2))
+        along = d * float(np.linalg.norm(y.T @ residual, 2))
         # The least margin that proves anything, above rounding errors of a factor; a larger one,
         # where it holds, proves more.
-        least = max(2 * squared / tolerance, 1e-14 * self.held.largest)
+        least = max(2 * squared / tolerance, 1e-14 * float(S.diagonal().max()))
         large = max(10 * tolerance / self.rows, least)
         for margin in (large, least)[: 1 + (large > 3 * least)]:
-            if along <= tolerance / 2 and self.held.positive(
-                    multipliers.blocks, multipliers.scalars, margin):
+            if along <= tolerance / 2 and self.factor(S, -margin, held=True) is not None:
                 return squared / margin + along
         return float(np.inf)
 
@@ -416,14 +373,14 @@ def sharpened(
     spectrum = certificate.spectrum
     if spectrum is None or spectrum[0][0] >= 0:
         return certificate
-    S = certifier.matrix(y, certifier.schur(y))
-    return replace(
-        certificate, gap=ascended_gap(certifier, S, spectrum, certificate.gap, wanted))
+    multipliers = Multipliers.of(certifier.manifold, y, certifier.schur(y))
+    return replace(certificate, gap=ascended_gap(
+        certifier, certificate.cost, multipliers, spectrum, certificate.gap, wanted))
 
 
 def ascended_gap(
-    certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
-    wanted: float, spent: float = 0.0,
+    certifier: Certifier, cost: float, multipliers: Multipliers, spectrum: tuple[Array, Array],
+    gap: float, wanted: float,
 ) -> float:
     """The gap that steps of the spectral bundle method prove, `gap` at most; `wanted` will do.
 
@@ -439,20 +396,17 @@ def ascended_gap(
     and Rendl, A spectral bundle method for semidefinite programming, SIAM J. Optim. 10 (2000), with
     the bundle of one round instead of an aggregate.
 
-    `spectrum`: the least eigenvalues of S, the first negative, and their eigenvectors. `spent` is
-    the cost of the point less the trace of Q - S.
+    `spectrum`: the least eigenvalues of S = Q - Lambda, the first negative, and their eigenvectors;
+    `cost` is that of the point.
     """
     values, vectors = spectrum
     least = -float(values[0])
     length, longer = 3 * least, 10.0
-    # D, which is zero on the homogenising rows; what it costs is its trace.
-    best = Multipliers.zero(certifier.manifold)
+    # Lambda - D; D is zero on the homogenising rows.
+    best = multipliers
     for _ in range(MOST_ROUNDS):
         trial = best.plus(bundle_step(certifier.manifold, vectors, values, length))
-        more = trial.matrix()
-        more.resize(S.shape)
-        matrix = (S + more).tocsc()
-        trace = spent + trial.trace
+        matrix, trace = certifier.less(trial), cost - trial.trace
         spare = (wanted - trace) / certifier.rows
         if spare > 0 and certifier.factor(matrix, spare) is not None:
             return wanted
@@ -471,7 +425,7 @@ def ascended_gap(
 
 
 def bundle_step(manifold: Manifold, vectors: Array, values: Array, length: float) -> Multipliers:
-    """The step of D from eigenvectors (rows, q) and eigenvalues (q,).
+    """The step of -D from eigenvectors (rows, q) and eigenvalues (q,).
 
     `length` is t, a weight. W minimises t / 2 |blkdiag(V W V^T) - I|^2 + <W, L> by projected
     gradients with momentum (Beck and Teboulle 2009), W as a vector of its upper triangle.
@@ -484,8 +438,8 @@ def bundle_step(manifold: Manifold, vectors: Array, values: Array, length: float
     slope = np.where(upper[0] == upper[1], values[upper[0]], 0.0) / length
     w = _least_psd(gram, linear - slope, upper, scale)
     W = _matrix(w, upper, scale)
-    blocks = (turns @ W) @ np.swapaxes(turns, 1, 2) - np.eye(d)
-    scalars = np.einsum('kq,kq->k', bearings @ W, bearings) - 1
+    blocks = np.eye(d) - (turns @ W) @ np.swapaxes(turns, 1, 2)
+    scalars = 1 - np.einsum('kq,kq->k', bearings @ W, bearings)
     return Multipliers(manifold, length * blocks, length * scalars, np.zeros((d, d)))
 
 

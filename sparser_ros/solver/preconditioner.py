@@ -20,20 +20,14 @@ from ..array_types import Array, Index
 from ..config import SolverError
 from ..graph import HeightResidual
 from ..linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
-from ..linalg.block_cholesky import (
-    BlockCholesky,
-    BlockFactor,
-    RowBlockCholesky,
-    block_pattern,
-)
 from ..linalg.cholesky import (
+    BlockCholesky,
+    CholeskyFactor,
     NotPositiveDefiniteError,
     SymbolicCholesky,
-    UncoveredPatternError,
-    supports_external_ordering,
+    block_pattern,
 )
 from ..linalg.compiled import csr
-from ..linalg.sparse_kernels import add_diagonal
 from ..linalg.tangent_kernels import (
     Bearings,
     bearing_nodes,
@@ -61,31 +55,34 @@ def elimination_order(schur: SchurOperator) -> Index:
 
     It is that of M, which couples the same poses and landmarks; those without a column come last.
     """
+    assert schur.symbolic is not None
     kept = np.asarray(schur.problem.kept, dtype=np.int64)
     without = np.ones(schur.problem.n_points, dtype=bool)
     without[kept] = False
-    return np.concatenate([kept[schur.factor.order], np.flatnonzero(without)])
+    return np.concatenate([kept[schur.symbolic.blocks.order], np.flatnonzero(without)])
 
 
 def blocks_of_poses(schur: SchurOperator) -> bool:
     """Whether factors by blocks of one pose each suit: no bearings and few landmarks."""
     manifold = schur.problem.manifold
     # A landmark is padded to the size of a pose.
-    few = schur.problem.n_points <= 2 * manifold.n
-    return few and not manifold.k and supports_external_ordering()
+    return schur.problem.n_points <= 2 * manifold.n and not manifold.k
 
 
-def by_blocks_of_poses(
-    schur: SchurOperator, matrix: sp.csc_matrix, rows: Index
-) -> RowBlockCholesky:
-    """Analysis of a matrix of these rows of Q, by a block for each pose and landmark."""
-    manifold = schur.problem.manifold
+def analysed(schur: SchurOperator, matrix: sp.csc_matrix, rows: Index) -> SymbolicCholesky:
+    """Analysis of a matrix of these rows of Q, by blocks of poses and landmarks where they suit."""
+    if not blocks_of_poses(schur):
+        return SymbolicCholesky(matrix)
+    manifold, points = schur.problem.manifold, schur.problem.n_points
     d, at = manifold.d, np.arange(manifold.d * manifold.n)
-    place = np.full(schur.full().shape[0], -1, dtype=np.int64)
+    place = np.empty(schur.full().shape[0], dtype=np.int64)
     place[: len(at)] = at + at // d
     place[manifold.rows:] = (d + 1) * np.asarray(schur.problem.kept) + d
-    place, order = place[rows], elimination_order(schur)
-    return RowBlockCholesky(matrix, place, d + 1, order[order <= place.max() // (d + 1)])
+    # The homogenising rows are a block of their own.
+    place[len(at): manifold.rows] = (d + 1) * points + np.arange(manifold.rows - len(at))
+    place, order = place[rows], np.append(elimination_order(schur), points)
+    return SymbolicCholesky(
+        matrix, order[order <= place.max() // (d + 1)], place=place, b=d + 1)
 
 
 class RegularisedQ:
@@ -109,15 +106,15 @@ class RegularisedQ:
         self.n_c = schur.shape[0]
         self.rows = np.r_[0 : self.free, schur.shape[0] : full.shape[0]]
         self._schur = schur
-        self.matrix = self._shifted(self._chosen(full))
+        self.refactorise(full)
         self._symbolic: dict[str, Symbolic] = {}
-        self._factors: dict[str, Factor] = {}
         self._work: dict[tuple[str, int], Array] = {}
 
     def refactorise(self, full: sp.csr_matrix) -> None:
         """New values of the same pattern."""
-        self.matrix = self._shifted(self._chosen(full))
-        self._factors.clear()
+        self.matrix = self._chosen(full)
+        self.shift = self._shift(self.matrix.diagonal())
+        self._factors: dict[str, Factor] = {}
 
     def placed(self, arrays: Arrays) -> bool:
         """Whether there is a factor for this backend."""
@@ -126,30 +123,16 @@ class RegularisedQ:
     def factor(self, arrays: Arrays = HOST) -> Factor:
         """The factor for a backend, made when it is first needed."""
         if arrays.name not in self._factors:
-            try:
-                factor = self.symbolic(arrays).factorize(self.matrix)
-            except UncoveredPatternError:
-                # Entries that cancelled at the first weights were left out of the first matrix.
-                del self._symbolic[arrays.name]
-                factor = self.symbolic(arrays).factorize(self.matrix)
-            self._factors[arrays.name] = factor
+            self._factors[arrays.name] = self.symbolic(arrays).factorize(self.matrix, self.shift)
         return self._factors[arrays.name]
 
     def symbolic(self, arrays: Arrays = HOST) -> Symbolic:
         """The analysis behind the factor."""
         if arrays.name not in self._symbolic:
             self._symbolic[arrays.name] = (
-                self._analysed(self.matrix, self._schur) if arrays is HOST
+                analysed(self._schur, self.matrix, self.rows) if arrays is HOST
                 else arrays.symbolic(self.matrix))
         return self._symbolic[arrays.name]
-
-    def _analysed(
-        self, matrix: sp.csc_matrix, schur: SchurOperator
-    ) -> SymbolicCholesky | RowBlockCholesky:
-        """By blocks of one pose each where there is little else."""
-        if not blocks_of_poses(schur):
-            return SymbolicCholesky(matrix)
-        return by_blocks_of_poses(schur, matrix, self.rows)
 
     def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
         """Q without the rows held fixed; by symmetry its rows serve as columns."""
@@ -157,9 +140,8 @@ class RegularisedQ:
             full = full[self.rows][:, self.rows]
         return sp.csc_matrix((full.data, full.indices, full.indptr), shape=full.shape)
 
-    def _shifted(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
+    def _shift(self, diagonal: Array) -> Array:
         manifold = self.manifold
-        diagonal = matrix.diagonal()
         shift = np.zeros(len(diagonal))
         if manifold.k:
             shift[: self.free] = diagonal.max() / CONDITION
@@ -170,11 +152,7 @@ class RegularisedQ:
             own = diagonal[: self.free]
             shift[: self.free] = 1e-6 * np.where(
                 own > 0, own, max(float(own.max(initial=0.0)), 1.0))
-        shifted = matrix.copy()
-        if not add_diagonal(matrix.indptr, matrix.indices, shift, shifted.data):
-            # A row without measurements has no diagonal entry.
-            return matrix + sp.diags(shift).tocsc()
-        return shifted
+        return shift
 
     def apply(self, v: Array, out: Array) -> Array:
         arrays, p = arrays_of(v), v.shape[1]
@@ -239,7 +217,7 @@ class NewtonPreconditioner:
         self.damping = damping
         """Share of its diagonal added to the Hessian, which is singular in the gauge."""
         self.symbolic: BlockCholesky | None = None
-        self.factor: BlockFactor | None = None
+        self.factor: CholeskyFactor | None = None
         self._order = elimination_order(schur)
         self._pattern: sp.csr_matrix | None = None
         self.gauss_newton = False
@@ -348,7 +326,8 @@ class NewtonPreconditioner:
         self.bearings = Bearings(self.nodes, self.normal, pivots, coupling)
         self.kernel.eliminate(
             csr(self.full), self.node, self.turns, self.bearings, self.pairs, blocks)
-        self.factor = self.symbolic.factorize(blocks, np.arange(self.n_nodes * b))
+        self.factor = self.symbolic.factorize(
+            blocks, self.symbolic.rows_at(np.arange(self.n_nodes * b)))
 
     def apply(self, v: Array, out: Array) -> Array:
         k, p = self.manifold.k, v.shape[1]
@@ -454,9 +433,9 @@ def factorisation_in_cg_steps(schur: SchurOperator) -> int:
     Operations are counted by the blocks of the factor of M: b^3 sum(counts^2) for a factorisation
     with b x b blocks, two triangular solves of (d + 1) x (d + 1) blocks for a step.
     """
-    counts = schur.symbolic.counts if schur.symbolic is not None else None
-    if counts is None or not blocks_of_poses(schur):
+    if schur.symbolic is None or not blocks_of_poses(schur):
         return NO_BLOCK_FACTOR
+    counts = schur.symbolic.blocks.counts
     d = schur.problem.manifold.d
     b = d * (d - 1) // 2 + d
     factorisation = b**3 * np.sum(counts.astype(float) ** 2)

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from ..array_types import Array
 from ..linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
-from ..linalg.cholesky import SymbolicCholesky, UncoveredPatternError
-from ..linalg.ordering import bucketed, sparsest
+from ..linalg.cholesky import SymbolicCholesky, sparsest
+from ..linalg.ordering import bucketed
 from .problem import QuadraticProblem
 
 
@@ -114,12 +114,8 @@ class SchurOperator:
         M = sp.csc_matrix((self.M.data, self.M.indices, self.M.indptr), shape=self.M.shape)
         if self.symbolic is None:
             self.symbolic = sparsest(M, self.problem.manifold.d + 1)
-        try:
-            self.factor = self.symbolic.factorize(M)
-        except UncoveredPatternError:
-            # Entries that cancelled at the first weights were left out of the first products.
-            self.symbolic = sparsest(M, self.problem.manifold.d + 1)
-            self.factor = self.symbolic.factorize(M)
+        # It is analysed anew where entries cancelled at the first weights.
+        self.factor = self.symbolic.factorize(M)
         self._placed.clear()
         self._full: sp.csr_matrix | None = None
 
@@ -136,11 +132,7 @@ class SchurOperator:
         matrix = self.M.tocsc()
         if arrays.name not in self._symbolic:
             self._symbolic[arrays.name] = arrays.symbolic(matrix)
-        try:
-            return self._symbolic[arrays.name].factorize(matrix)
-        except UncoveredPatternError:
-            self._symbolic[arrays.name] = arrays.symbolic(matrix)
-            return self._symbolic[arrays.name].factorize(matrix)
+        return self._symbolic[arrays.name].factorize(matrix)
 
     def _products(
         self, omega: Array

@@ -263,7 +263,7 @@ class _Staircase:
     ) -> Certificate:
         """What the multipliers of the last Newton equation prove, and better ones near them."""
         certifier = self.certifier
-        S, spent = certifier.less(multipliers.matrix()), certificate.cost - multipliers.trace
+        S, spent = certifier.less(multipliers), certificate.cost - multipliers.trace
         sharp = certifier.sharpest_gap(S, spent, wanted, certificate.tolerance)
         if sharp <= wanted:
             return replace(certificate, gap=sharp)
@@ -273,7 +273,8 @@ class _Staircase:
         least = float(values[0])
         gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
         if wanted < gap <= SADDLE_GAP * abs(certificate.cost) and least < 0:
-            gap = ascended_gap(certifier, S, spectrum, gap, wanted, spent)
+            gap = ascended_gap(
+                certifier, certificate.cost, multipliers, spectrum, gap, wanted)
         down = certifier.escapes(y, values, vectors, certificate.tolerance)
         return replace(
             certificate, gap=max(gap, 1.000001 * certificate.tolerance), lambda_min=least,

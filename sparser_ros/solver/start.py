@@ -19,8 +19,7 @@ from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph, RelativePoses, Table, concatenated, estimate_of
 from ..graph.parts import connected
 from ..graph.thinning import Offsets, armless
-from ..linalg.block_cholesky import BlockCholesky
-from ..linalg.cholesky import factorize
+from ..linalg.cholesky import BlockCholesky, factorize
 from ..linalg.rotations import nearest_rotation
 from ..linalg.tangent_kernels import connect, pair_slots
 from .manifold import Manifold
@@ -188,7 +187,7 @@ class ConnectionLaplacian:
         shift = 1e-9
         own = blocks[diagonal]
         blocks[diagonal] = np.where(own > 0, (1 + shift) * own, 1.0)
-        self.factor = symbolic.factorize(blocks, np.arange(n * d))
+        self.factor = symbolic.factorize(blocks, symbolic.rows_at(np.arange(n * d)))
 
     def apply(self, v: Array, out: Array) -> Array:
         """out = (L + shift)^-1 v for v (n d, p)."""

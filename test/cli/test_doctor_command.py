@@ -43,5 +43,5 @@ def test_the_first_solves_compile_nothing():
 def test_doctor(capsys):
     assert main(['doctor']) == 0
     shown = capsys.readouterr().out
-    for subject in ('numpy', 'factorisation', 'kernels', 'GPU', 'ROS 2', 'clock'):
+    for subject in ('numpy', 'ordering', 'kernels', 'GPU', 'ROS 2', 'clock'):
         assert subject in shown

@@ -88,7 +88,8 @@ def test_lambda_min_is_the_least_eigenvalue(seed):
     start = manifold.random_point(2, np.random.default_rng(seed))
     y = minimise(schur, manifold, start, RegularisedQ(schur), RULE).y
     gradient = schur(y)
-    dense = product_with_identity(schur) - Multipliers.of(manifold, y, gradient).matrix().toarray()
+    dense = product_with_identity(schur) - Multipliers.of(manifold, y, gradient).times(
+        np.eye(manifold.rows))
     values, vectors = np.linalg.eigh((dense + dense.T) / 2)
     certificate = certifier.test(y)
     assert values[0] < -1e-3

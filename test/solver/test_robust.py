@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from benchmark.generators import with_false_closures, with_long_ranges
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import estimate_of, squared_residuals
-from sparser_ros.linalg.cholesky import SymbolicCholesky
+from sparser_ros.linalg.cholesky import BlockCholesky
 from sparser_ros.solver import SolveStatus, gnc, solve
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.robust import KERNELS, Reweighting, squared_threshold, thresholds
@@ -104,11 +104,11 @@ def test_new_weights_in_place_equal_a_new_operator(seed, d, absolute):
     graph = random_graph(seed, d, absolute=bool(absolute))
     schur, reweighting = reweighting_of(graph)
     random = np.random.default_rng(seed)
-    analysis, analyses = schur.symbolic, SymbolicCholesky.count
+    analysis, analyses = schur.symbolic, BlockCholesky.count
     for _ in range(2):
         reweighting.apply(random.uniform(0, 1, len(reweighting.c2)))
     # The analysis of M is made once and serves all weights.
-    assert schur.symbolic is analysis and SymbolicCholesky.count == analyses
+    assert schur.symbolic is analysis and BlockCholesky.count == analyses
     problem = schur.problem
     fresh = SchurOperator(problem, problem.omega * reweighting.weights[reweighting.measurement])
     scale = np.abs(fresh.Q_cc.diagonal()).max()

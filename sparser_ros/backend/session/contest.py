@@ -28,7 +28,6 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...graph import MEASUREMENT_TYPES, Estimate, Graph, cost, is_landmark, squared_residuals
 from ...graph.parts import OdometrySegments
-from ...linalg.cholesky import supports_external_ordering
 from ...solver import solve
 from ...solver.incremental import IncrementalSolver, terms_of
 from ...solver.result import SolveResult, SolveStats, SolveStatus
@@ -130,7 +129,7 @@ def with_tail(
     """
     guess = continued(graph, segments, estimate)
     old = len(estimate.rotation)
-    if not (supports_external_ordering() and np.any(placed[segments.of_pose[old:]])):
+    if not np.any(placed[segments.of_pose[old:]]):
         return guess
     if graph.n_poses - old > max(old, _MOST_PIECES * _piece(graph)):
         return guess

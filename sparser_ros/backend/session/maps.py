@@ -17,7 +17,6 @@ from ...array_types import Array, Index, Mask
 from ...config import SolverError
 from ...graph import MEASUREMENT_TYPES, Estimate, Graph, Increment, is_landmark, squared_residuals
 from ...graph.parts import Subgraph
-from ...linalg.cholesky import supports_external_ordering
 from ...solver.covariance import in_map
 from ...solver.incremental import IncrementalSolver, Kind, Update, held_upright, terms_of
 from ...solver.result import SolveStats, SolveStatus
@@ -336,8 +335,7 @@ def can_be_incremental(config: SparserConfig) -> bool:
     """Whether ticks can be incremental at all."""
     solver = config.solver
     return (
-        config.backend.incremental and supports_external_ordering()
-        and solver.formulation == 'schur' and not solver.certify)
+        config.backend.incremental and solver.formulation == 'schur' and not solver.certify)
 
 
 PlacedMap = IncrementalMap | WholeMap

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...array_types import Array
 from ..arrays import Arrays, register
-from ..cholesky import CholeskyFactor
+from ..cholesky import SymbolicCholesky
 from ..ordering import flattest
 from .device import Runtime
 from .partitioned_inverse import InversePlan, PartitionedInverse
@@ -180,23 +180,16 @@ class DeviceSymbolic:
 
     def __init__(self, runtime: Runtime, matrix: sp.csc_matrix) -> None:
         self.runtime = runtime
-        self.symbolic = flattest(matrix)
+        self.symbolic = SymbolicCholesky(matrix, flattest(matrix))
         self.plan: InversePlan | None = None
-        self._pattern: tuple[NDArray[Any], NDArray[Any]] | None = None
+        self._analysed = self.symbolic.blocks
 
-    def factorize(self, matrix: sp.csc_matrix) -> DeviceFactor:
+    def factorize(self, matrix: sp.csc_matrix, shift: Array | None = None) -> DeviceFactor:
         """Factorised and inverted on the host; NotPositiveDefiniteError if it is not PD."""
-        factor = self.symbolic.factorize(matrix)
-        if self.plan is None or not self._known(factor):
-            self.plan = InversePlan(factor)
-            self._pattern = factor.indptr, factor.indices
+        factor = self.symbolic.factorize(matrix, shift)
+        if self.plan is None or self._analysed is not self.symbolic.blocks:
+            self.plan, self._analysed = InversePlan(factor), self.symbolic.blocks
         return DeviceFactor(self.runtime, PartitionedInverse(factor, self.plan))
-
-    def _known(self, factor: CholeskyFactor) -> bool:
-        """SuperLU leaves out what cancels, so patterns may differ between factorisations."""
-        assert self._pattern is not None
-        indptr, indices = self._pattern
-        return np.array_equal(indptr, factor.indptr) and np.array_equal(indices, factor.indices)
 
 
 class DeviceFactor:

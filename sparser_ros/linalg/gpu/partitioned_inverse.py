@@ -56,15 +56,23 @@ class Grouping:
         return 2 * self.entries + 4 * self.groups * PRODUCT_ENTRIES
 
 
+def lower_of(factor: CholeskyFactor) -> Csr:
+    """L of a factor of single numbers (b = 1) by columns, the diagonal first in each."""
+    every, first = np.arange(factor.n), factor.indptr[:-1]
+    return Csr(
+        factor.indptr + np.arange(factor.n + 1),
+        np.insert(factor.indices, first, every),
+        np.insert(factor.data.ravel(), first, 1 / factor.inverse_diagonal.ravel()))
+
+
 class InversePlan:
     """Grouping and patterns for one pattern of L; the values follow each factorisation."""
 
     def __init__(self, factor: CholeskyFactor, growth: float | None = None) -> None:
         """`growth` bounds fill; by default the cheapest of `gpu_inverse_growth` is taken."""
         n = self.n = factor.n
-        lower = sp.csc_matrix(
-            (np.arange(len(factor.indices)), factor.indices, factor.indptr), shape=(n, n))
-        by_row = lower.tocsr()
+        indptr, indices, data = lower_of(factor)
+        by_row = sp.csc_matrix((data, indices, indptr), shape=(n, n)).tocsr()
         parent = elimination_parents(by_row.indptr, by_row.indices)
         tries = GROWTHS if growth is None else (growth,)
         self.grouping = min(
@@ -73,7 +81,7 @@ class InversePlan:
         grouping = self.grouping
         place = np.empty(n, dtype=np.int64)
         place[grouping.order] = np.arange(n)
-        row, column = place[factor.indices], place[np.repeat(np.arange(n), np.diff(factor.indptr))]
+        row, column = place[indices], place[np.repeat(np.arange(n), np.diff(indptr))]
         group = np.repeat(np.arange(grouping.groups), np.diff(grouping.bounds))
         inner = group[row] == group[column]
         self.across = _Pattern(row[~inner], column[~inner], np.flatnonzero(~inner), n)
@@ -84,9 +92,12 @@ class InversePlan:
             rows, np.repeat(np.arange(n), np.diff(starts)), np.arange(len(rows)), n)
         self._starts, self._rows = starts, rows
 
-    def values(self, factor: CholeskyFactor) -> Array:
-        """Entries of the groups' inverses, column by column, in the order of `inverse`."""
-        lower = factor.data[self._inner.entry]
+    def values(self, lower: Array) -> Array:
+        """Entries of the groups' inverses, column by column, in the order of `inverse`.
+
+        `lower` are the values of L, as in `lower_of`.
+        """
+        lower = lower[self._inner.entry]
         starts, rows = self._inner.column_starts, self._inner.column_rows
         data = np.zeros(len(self._rows))
         dense = _dense_subtrees(self.grouping.tops, self._starts, starts)
@@ -136,11 +147,11 @@ class PartitionedInverse:
     def __init__(self, factor: CholeskyFactor, plan: InversePlan) -> None:
         self.n, self.plan = factor.n, plan
         self.bounds = plan.grouping.bounds
-        self.order = np.asarray(factor.order)[plan.grouping.order].astype(np.int32)
+        self.order = np.argsort(factor.at)[plan.grouping.order].astype(np.int32)
         """(n,): row of A at each place."""
         across, inverse = plan.across, plan.inverse
-        off = factor.data[across.entry]
-        values = plan.values(factor)
+        lower = lower_of(factor).data
+        off, values = lower[across.entry], plan.values(lower)
         self.F = Csr(across.row_starts, across.row_columns, off[across.by_row])
         self.F_T = Csr(across.column_starts, across.column_rows, off)
         self.G = Csr(inverse.row_starts, inverse.row_columns, values[inverse.by_row])
