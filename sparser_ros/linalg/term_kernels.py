@@ -303,13 +303,12 @@ def form(axes, cliques, tree, chains, terms, bodies, fisher, damping):  # type: 
         _assemble(axes, nodes, inner, place, chains, terms, bodies, fisher, front)
         for m in range(len(nodes)):
             place[nodes[m]] = -1
-        for x in range(inner * b):
+        # Also what outer nodes get of these terms: a pose that nothing else ties has no other.
+        for x in range(len(front)):
             front[x, x] *= 1 + damping
-        for m in range(inner):
-            # A point with a single range along an axis has a diagonal of zero across it.
-            if bodies.point[nodes[m]]:
-                for x in range(_turns(axes), b):
-                    front[m * b + x, m * b + x] += damping
+        # A single range along an axis leaves a diagonal of zero across it, and for a heading.
+        for x in range(inner * b):
+            front[x, x] += damping
         if not eliminate_front(clique, tree, b, front):
             return False
     return True

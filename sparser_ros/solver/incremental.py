@@ -300,8 +300,11 @@ _SLOWEST_RATE = 0.98
 """Rate of convergence that is believed at most: what is left to gain is then 50 decrements. A
 decrement of rounding errors no longer falls and must not keep an update going."""
 _FRONT_DAMPING = 1e-10
-"""Share of its diagonal added to a front, and precision in m^-2 added to its points, so that
-rounding keeps it positive definite."""
+"""Share of its diagonal that is added to a front, and precision of every body in m^-2 and rad^-2, so
+that rounding keeps it positive definite where few measurements tie a body."""
+_MARGINAL_DAMPING = 1e-12
+"""The same for covariances: what nothing determines has a variance too large to be of use, and the
+rest keeps its own."""
 
 
 class IncrementalSolver:
@@ -406,7 +409,8 @@ class IncrementalSolver:
         Zero for constants; of a point only the position counts. By the Fisher information
         under the present robust weights, rotations of the plane with kappa / 2
         (graph/precision.py). Exact where no more than `renewed_cliques` have changed since the
-        last call. None where something is not determined, or not solved yet.
+        last call. What nothing determines has a huge variance. None where that fails, or before
+        the first update.
         """
         if self._ends or len(_joined(self._new)) or not self._tree.roots:
             return None
@@ -416,7 +420,7 @@ class IncrementalSolver:
         with single_threaded_blas():
             formed = self._marginals.renew(
                 self._kernel.form, self._chains, self._terms.columns(weight), self._bodies,
-                True, 0.0, most=RENEWED_CLIQUES)
+                True, _MARGINAL_DAMPING, most=RENEWED_CLIQUES)
             return self._marginals.covariance(bodies) if formed else None
 
     def variance_factor(self) -> float:

@@ -271,3 +271,24 @@ def test_the_variance_factor_is_that_of_the_noise(factor):
     solver = solver_of(graph, estimate_of(graph), RobustConfig())
     solver.update(np.array([graph.n_poses - 1]), 1e-4)
     assert solver.variance_factor() == pytest.approx(factor, rel=0.2)
+
+
+def test_a_pose_that_one_range_ties_stops_nothing():
+    """Without a lever arm nothing tells its heading; the others keep their covariance."""
+    graph = world(3, 2, ranges=60, noise=0.3)
+    solver = solver_of(graph, estimate_of(graph), NO_KERNEL)
+    last = np.array([graph.n_poses - 1])
+    solver.update(last, 1e-6)
+    alone = solver.covariance(last)
+    lonely = int(solver.add_bodies(
+        np.eye(2)[None], np.array([[3.0, 1.0]]), False, np.ones(1, dtype=bool))[0])
+    held = terms_of(graph.replaced(
+        ranges=graph.ranges.take(slice(0, 1)),
+        **{name: table.take(slice(0)) for name, table in graph.tables().items()
+           if name != 'ranges'}), 2, lambda ends: np.where(
+               ends == graph.ranges.source[0], lonely, graph.points(ends)), NO_KERNEL)
+    solver.add_terms(held)
+    assert solver.update(last, 1e-6).converged
+    both = solver.covariance(np.append(last, lonely))
+    np.testing.assert_allclose(both[:3, :3], alone, rtol=1e-4)
+    assert np.max(np.diag(both)[3:]) > 1e6

@@ -105,6 +105,8 @@ _KINDS = {
     'heights': (Kind.HEIGHT,)}
 _SHARE, _FLOOR = 1e-5, 1e-9
 """What an update may leave to gain: a share of the cost, and above rounding errors."""
+_LOST_M = 1e3
+"""Standard deviation from which a place is not determined."""
 _HELD = 1e8
 """Precision, m^-2 and rad^-2, that holds the gauge of an upright map: a tenth of a millimetre."""
 
@@ -193,7 +195,7 @@ class IncrementalMap:
     def covariance(self, graph: Graph, keyframes: Index) -> JointCovariance | None:
         """Of what is placed of the newest poses, all landmarks and keyframes (rows of poses).
 
-        None where something of it is not determined.
+        What is not determined is not known. None before the first update.
         """
         placed = np.array(self._segment_placed, dtype=bool)
         newest = np.full(len(graph.robots), -1, dtype=np.int64)
@@ -207,17 +209,18 @@ class IncrementalMap:
         own = solver.covariance(bodies)
         if own is None:
             return None
-        place = np.full(len(newest), -1, dtype=np.int64)
-        place[known] = np.arange(len(poses))
-        place_of_landmark = np.full(len(self._landmark), -1, dtype=np.int64)
-        place_of_landmark[marks] = len(poses) + np.arange(len(marks))
-        place_of_keyframe = np.full(len(keyframes), -1, dtype=np.int64)
-        place_of_keyframe[along] = len(poses) + len(marks) + np.arange(len(along))
         number = np.arange(len(bodies))
         point = (number >= len(poses)) & (number < len(poses) + len(marks))
+        joint = in_map(own, solver.rotation[bodies], point)
+        variance = np.diag(joint).reshape(len(bodies), -1)[:, :solver.dimension]
+        number[np.any(variance > _LOST_M**2, axis=1)] = -1
+        place = np.full(len(newest), -1, dtype=np.int64)
+        place_of_landmark = np.full(len(self._landmark), -1, dtype=np.int64)
+        place_of_keyframe = np.full(len(keyframes), -1, dtype=np.int64)
+        place[known], place_of_landmark[marks], place_of_keyframe[along] = np.split(
+            number, np.cumsum([len(poses), len(marks)]))
         return JointCovariance(
-            in_map(own, solver.rotation[bodies], point), place, place_of_landmark,
-            place_of_keyframe, solver.variance_factor())
+            joint, place, place_of_landmark, place_of_keyframe, solver.variance_factor())
 
     def weights(self) -> dict[str, Array]:
         """Robust weights by table, in the order of `rows`; {} without a kernel."""
