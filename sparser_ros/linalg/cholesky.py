@@ -17,15 +17,13 @@ from ..array_types import Array, Index
 from ..config import SolverError
 from .compiled import compiled
 from .fronts import FactorBlocks, LowerBlocks, front_kernel, fronts
-from .ordering import busy_nodes, fill_reducing_order, flattest, without_chains
+from .ordering import fill_reducing_order, flattest
 from .sparse_kernels import block_kernels
 from .symbolic import elimination_tree, factor_pattern, lower_triangle, permuted_pattern
 
-REDUCED_FROM_NODES = 20_000
-"""Nodes with three neighbours or more, from which chains are eliminated before the rest is ordered;
-AMD of the whole takes less time on smaller graphs."""
-METIS_FROM = 40_000
-"""Multiplications of a factorisation in AMD's order, for each node, from which METIS pays."""
+METIS_FROM = 200_000
+"""Multiplications of a factorisation in AMD's order, a node, from which METIS pays: in space,
+where poses close with others all around."""
 _COLUMNS_AT_ONCE = 5
 """Of right-hand sides: the usual rank of relaxations, for which kernels are there already."""
 
@@ -130,7 +128,7 @@ class SymbolicCholesky:
     def _take_slots(self, matrix: sp.csc_matrix) -> bool:
         """Find where a matrix's entries lie among those of the blocks; False where one does not."""
         blocks = self.blocks
-        self._slots, covered = _entry_slots(
+        self._slots, covered = entry_slots(
             blocks.starts, blocks.rows, self.b, self._at // self.b, self._at % self.b,
             matrix.indptr, matrix.indices)
         # Copies: the caller may sort its matrix in place.
@@ -159,23 +157,13 @@ class SymbolicCholesky:
 def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
     """Analysis of a symmetric matrix in the order of fewest multiplications.
 
-    AMD takes a tenth of the time of METIS and is the better one on chains with few closures; on
-    large graphs that close everywhere METIS wins more than it costs. A chain between two closures
-    leaves one entry for the pair of its ends, in whichever order it is eliminated: large graphs
-    lose theirs first. `b` is the size of the dense blocks of another matrix of this pattern that
-    will be factorised in the same order.
+    AMD takes a tenth of the time of METIS, which wins where factors fill in. `b` is the size of the
+    dense blocks of another matrix of this pattern that will be factorised in the same order.
     """
-    busy = busy_nodes(matrix)
-    reduced = without_chains(matrix) if busy >= REDUCED_FROM_NODES else None
-    tried = SymbolicCholesky(matrix if reduced is None else reduced[2])
-    order = tried.blocks.order
-    if b**3 * np.sum(tried.blocks.counts**2.0) / 2 > METIS_FROM * busy:
-        reduced = reduced or without_chains(matrix)
-        order = flattest(reduced[2])
-    if reduced is None:
+    tried = SymbolicCholesky(matrix)
+    if b**3 * np.sum(tried.blocks.counts**2.0) / 2 <= METIS_FROM * matrix.shape[0]:
         return tried
-    chains, left, _ = reduced
-    return SymbolicCholesky(matrix, np.concatenate([chains, left[order]]))
+    return SymbolicCholesky(matrix, flattest(matrix))
 
 
 def factorize(matrix: sp.spmatrix) -> CholeskyFactor:
@@ -303,17 +291,19 @@ def _pattern_of_blocks(indptr, indices, node, m, pairs):  # type: ignore[no-unty
 
 
 @compiled()
-def _entry_slots(starts, rows, b, block, within, indptr, indices):  # type: ignore[no-untyped-def]
+def entry_slots(starts, rows, b, block, within, indptr, indices):  # type: ignore[no-untyped-def]
     """Where the entries of a CSC matrix lie among (entries, b, b), row r being in block[r].
 
-    -1 = in a block above the diagonal, which is not stored. Then whether the pattern has all other
-    blocks.
+    -1 = in a block above the diagonal, which is not stored, or in none (block -1). Then whether the
+    pattern has all other blocks.
     """
     where = np.full(len(starts) - 1, -1, dtype=np.int64)
     slots = np.full(len(indices), -1, dtype=np.int64)
     covered = True
     for column in range(len(indptr) - 1):
         j, k = block[column], within[column]
+        if j < 0:
+            continue
         for e in range(starts[j], starts[j + 1]):
             where[rows[e]] = e
         for e in range(indptr[column], indptr[column + 1]):

@@ -24,8 +24,6 @@ except ImportError:
     cholmod = None
 
 log = logging.getLogger(__name__)
-_CHAIN_ENTRIES = 3
-"""Entries in the column of a node with two neighbours, its diagonal included."""
 
 
 class OrderingUnavailableError(SolverError):
@@ -65,22 +63,6 @@ def fill_reducing_order(pattern: sp.spmatrix, method: str = 'amd') -> Index:
     return np.asarray(np.argsort(factor.perm_c))
 
 
-def busy_nodes(matrix: sp.csc_matrix) -> int:
-    """Number of nodes with three neighbours or more."""
-    return int(np.count_nonzero(np.diff(matrix.indptr) > _CHAIN_ENTRIES))
-
-
-def without_chains(matrix: sp.csc_matrix) -> tuple[Index, Index, sp.csc_matrix]:
-    """Nodes of chains in order, the others, and the pattern among these that the chains leave."""
-    chains, left, pairs = _chains_of(matrix.indptr, matrix.indices)
-    core = sp.csc_matrix(matrix[:, left][left])
-    rank = np.empty(matrix.shape[0], dtype=np.int64)
-    rank[left] = np.arange(len(left))
-    i, j = rank[pairs[:, 0]], rank[pairs[:, 1]]
-    ends = sp.coo_matrix((np.ones(len(pairs)), (i, j)), shape=core.shape)
-    return chains, left, sp.csc_matrix(abs(core) + ends + ends.T)
-
-
 def flattest(matrix: sp.spmatrix) -> Index:
     """(n,): an order with a flat elimination tree: nested dissection, as far as CHOLMOD has it."""
     for method in ('metis', 'nesdis'):
@@ -98,48 +80,6 @@ def bucketed(key: Index, count: int) -> tuple[Index, Index]:
     by_key = sp.csr_matrix(
         (np.arange(len(key), dtype=np.int32), key, [0, len(key)]), shape=(1, count)).tocsc()
     return by_key.indptr, by_key.data
-
-
-@compiled()
-def _chains_of(indptr, indices):  # type: ignore[no-untyped-def]
-    """Nodes with at most two neighbours, chain by chain; the others; pairs of those at ends.
-
-    From the pattern of a symmetric matrix with its diagonal. Of a ring one node is left.
-    """
-    n = len(indptr) - 1
-    core = np.empty(n, dtype=np.bool_)
-    for j in range(n):
-        core[j] = indptr[j + 1] - indptr[j] > _CHAIN_ENTRIES
-    order = np.empty(n, dtype=np.int64)
-    seen = core.copy()
-    pairs = np.empty((n, 2), dtype=np.int64)
-    count, paired = 0, 0
-    # Chains with a loose end, then those between two others, then rings.
-    for turn in range(3):
-        for s in range(n):
-            if turn == 0 and (core[s] or seen[s] or indptr[s + 1] - indptr[s] == _CHAIN_ENTRIES):
-                continue
-            if turn == 1 and not core[s]:
-                continue
-            if turn == 2:
-                if seen[s]:
-                    continue
-                core[s] = seen[s] = True
-            for first in range(indptr[s], indptr[s + 1]) if turn else range(1):
-                previous, at = s, (indices[first] if turn else s)
-                while not seen[at]:
-                    seen[at] = True
-                    order[count] = at
-                    count += 1
-                    following = at
-                    for e in range(indptr[at], indptr[at + 1]):
-                        if indices[e] != at and indices[e] != previous:
-                            following = indices[e]
-                    previous, at = at, following
-                if turn and previous != s and at != s and core[at]:
-                    pairs[paired, 0], pairs[paired, 1] = s, at
-                    paired += 1
-    return order[:count].copy(), np.flatnonzero(core), pairs[:paired].copy()
 
 
 # -- cliques: unknowns that are eliminated together

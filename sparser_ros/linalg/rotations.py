@@ -50,25 +50,15 @@ def quat_to_matrix(quat_xyzw: Array) -> Array:
 def matrix_to_quat(rotation: Array) -> Array:
     """Unit quaternions x y z w with w >= 0 of SO(3) matrices, shape (..., 3, 3)."""
     rotation = np.asarray(rotation, dtype=float)
-    xx, yy, zz = rotation[..., 0, 0], rotation[..., 1, 1], rotation[..., 2, 2]
+    trace = np.einsum('...ii->...', rotation)[..., None, None]
     # The four rows are proportional to the quaternion; the longest one is well conditioned.
-    candidates = np.stack(
-        [
-            np.stack([1 + xx - yy - zz, rotation[..., 0, 1] + rotation[..., 1, 0],
-                      rotation[..., 0, 2] + rotation[..., 2, 0],
-                      rotation[..., 2, 1] - rotation[..., 1, 2]], axis=-1),
-            np.stack([rotation[..., 0, 1] + rotation[..., 1, 0], 1 - xx + yy - zz,
-                      rotation[..., 1, 2] + rotation[..., 2, 1],
-                      rotation[..., 0, 2] - rotation[..., 2, 0]], axis=-1),
-            np.stack([rotation[..., 0, 2] + rotation[..., 2, 0],
-                      rotation[..., 1, 2] + rotation[..., 2, 1], 1 - xx - yy + zz,
-                      rotation[..., 1, 0] - rotation[..., 0, 1]], axis=-1),
-            np.stack([rotation[..., 2, 1] - rotation[..., 1, 2],
-                      rotation[..., 0, 2] - rotation[..., 2, 0],
-                      rotation[..., 1, 0] - rotation[..., 0, 1], 1 + xx + yy + zz], axis=-1),
-        ],
-        axis=-2,
-    )
+    candidates = np.empty((*rotation.shape[:-2], 4, 4))
+    candidates[..., :3, :3] = (
+        rotation + np.swapaxes(rotation, -1, -2) + (1 - trace) * np.eye(3))
+    candidates[..., :3, 3] = candidates[..., 3, :3] = np.stack([
+        rotation[..., 2, 1] - rotation[..., 1, 2], rotation[..., 0, 2] - rotation[..., 2, 0],
+        rotation[..., 1, 0] - rotation[..., 0, 1]], axis=-1)
+    candidates[..., 3, 3] = 1 + trace[..., 0, 0]
     best = np.argmax(np.linalg.norm(candidates, axis=-1), axis=-1)
     quat = np.take_along_axis(candidates, best[..., None, None], axis=-2)[..., 0, :]
     quat = quat / np.linalg.norm(quat, axis=-1, keepdims=True)

@@ -51,28 +51,6 @@ def bearing_nodes(indptr, indices, node, first, k):  # type: ignore[no-untyped-d
 
 
 @fast
-def block_slots(starts, rows, of, indptr, indices):  # type: ignore[no-untyped-def]
-    """Block of each entry of a symmetric CSR pattern, row r in block of[r] (-1 = in none).
-
-    Only blocks on and below the diagonal are stored; entries above it have none (-1), nor have
-    those of a block outside the pattern (-2).
-    """
-    where = np.full(len(starts) - 1, -1, dtype=np.int64)
-    slots = np.full(len(indices), -1, dtype=np.int64)
-    for r in range(len(indptr) - 1):
-        j = of[r]
-        if j < 0:
-            continue
-        for e in range(starts[j], starts[j + 1]):
-            where[rows[e]] = e
-        for e in range(indptr[r], indptr[r + 1]):
-            i = of[indices[e]]
-            if i >= j:
-                slots[e] = where[i] if starts[j] <= where[i] < starts[j + 1] else -2
-    return slots
-
-
-@fast
 def pair_slots(starts, rows, nodes):  # type: ignore[no-untyped-def]
     """(k, 2, 2): block of each pair of nodes (k, 2) on or below the diagonal; -1 = none."""
     slots = np.full((len(nodes), 2, 2), -1, dtype=np.int64)

@@ -209,6 +209,15 @@ class Certifier:
         except NotPositiveDefiniteError:
             return None
 
+    def _grown(self, S: sp.csc_matrix, shift: float) -> tuple[CholeskyFactor, float] | None:
+        """The factor at the first of `shift`, ten times that and so on that has one."""
+        for _ in range(_MOST_GROWTHS):
+            factor = self.factor(S, shift)
+            if factor is not None:
+                return factor, shift
+            shift *= 10
+        return None
+
     def test(self, y: Array, *, directions: bool = True) -> Certificate:
         """Certify a point (rows, p), or bound its gap and find the directions of escape.
 
@@ -229,17 +238,14 @@ class Certifier:
             return Certificate(cost, gap, tolerance)
         if not directions:
             return Certificate(cost, np.inf, tolerance)
-        for _ in range(_MOST_GROWTHS):
-            gap *= 10
-            factor = self.factor(S, gap / self.rows)
-            if factor is not None:
-                break
-        else:
+        grown = self._grown(S, 10 * gap / self.rows)
+        if grown is None:
             return Certificate(cost, np.inf, tolerance)
+        gap = grown[1] * self.rows
         # From a saddle there are only directions to be found.
         count = (DUAL_VECTORS if gap <= 10 * SADDLE_GAP * abs(cost)
                  else ESCAPE_DIRECTIONS)
-        values, vectors = self._least(factor, gap / self.rows, count)
+        values, vectors = self._least(*grown, count)
         least = float(values[0])
         # Lanczos bounds the eigenvalue from above only; a factorisation just below it proves it.
         tight = min(gap, -1.01 * least * self.rows)
@@ -251,12 +257,8 @@ class Certifier:
 
     def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
         """trace + shift rows for the least shift that makes S + D positive definite; or inf."""
-        shift = max(1.01 * -least, self.rounding / self.rows)
-        for _ in range(_MOST_GROWTHS):
-            if self.factor(matrix, shift) is not None:
-                return trace + shift * self.rows
-            shift *= 10
-        return float(np.inf)
+        grown = self._grown(matrix, max(1.01 * -least, self.rounding / self.rows))
+        return float(np.inf) if grown is None else trace + grown[1] * self.rows
 
     def sharpest_gap(
         self, matrix: sp.csc_matrix, trace: float, wanted: float, tolerance: float
@@ -282,12 +284,10 @@ class Certifier:
 
         `shift` is where the search for a positive definite one begins.
         """
-        for _ in range(_MOST_GROWTHS):
-            factor = self.factor(matrix, shift)
-            if factor is not None:
-                return self._least(factor, shift, count)
-            shift *= 10
-        raise NotPositiveDefiniteError('no shift makes the matrix positive definite')
+        grown = self._grown(matrix, shift)
+        if grown is None:
+            raise NotPositiveDefiniteError('no shift makes the matrix positive definite')
+        return self._least(*grown, count)
 
     def held_gap(
         self, S: sp.csc_matrix, y: Array, residual: Array, tolerance: float

@@ -26,12 +26,12 @@ from ..linalg.cholesky import (
     NotPositiveDefiniteError,
     SymbolicCholesky,
     block_pattern,
+    entry_slots,
 )
 from ..linalg.compiled import csr
 from ..linalg.tangent_kernels import (
     Bearings,
     bearing_nodes,
-    block_slots,
     complements,
     pair_slots,
     tangent_kernels,
@@ -237,8 +237,10 @@ class NewtonPreconditioner:
         pattern = block_pattern(full.indptr, full.indices, node, self.n_nodes, nodes)
         self.symbolic = BlockCholesky(pattern, q + p, self._order)
         starts, rows, rank = self.symbolic.starts, self.symbolic.rows, self.symbolic.rank
-        self.slots = block_slots(
-            starts, rows, np.where(node < 0, -1, rank[node]), full.indptr, full.indices)
+        # By symmetry rows serve as columns.
+        self.slots, _ = entry_slots(
+            starts, rows, 1, np.where(node < 0, -1, rank[node]), np.zeros_like(node),
+            full.indptr, full.indices)
         ranked = np.where(nodes < 0, -1, rank[nodes])
         self.pairs = pair_slots(starts, rows, ranked)
         self.diagonal = pair_slots(starts, rows, rank[:, None].repeat(2, axis=1))[:, 0, 0]

@@ -180,6 +180,16 @@ def rotation_rows(table: str, residual: RotationResidual, at: VariableColumns) -
     return block
 
 
+def rotation_system(graph: Graph) -> tuple[sp.csr_matrix, Array]:
+    """Rows of relative rotations on rotations and homogenising rows alone; their weights."""
+    at = VariableColumns(graph.dimension, graph.n_poses, 0)
+    blocks = [rotation_rows('', part, at) for part in graph.residuals(RotationResidual)]
+    starts = np.cumsum([0] + [len(block) for block in blocks])
+    shape = int(starts[-1]), (at.n + 1) * at.d
+    return _stack([block.constrained for block in blocks], starts, shape), np.concatenate(
+        [np.zeros(0)] + [block.weight for block in blocks])
+
+
 def vertical_rows(
     table: str, residual: VerticalResidual, at: VariableColumns
 ) -> ResidualRows:

@@ -23,7 +23,7 @@ from ..linalg.cholesky import BlockCholesky, factorize
 from ..linalg.rotations import nearest_rotation
 from ..linalg.tangent_kernels import connect, pair_slots
 from .manifold import Manifold
-from .problem import QuadraticProblem
+from .problem import QuadraticProblem, rotation_system
 
 
 def rotation_components(graph: Graph) -> tuple[int, Index]:
@@ -37,35 +37,21 @@ def chordal_rotations(graph: Graph) -> Array:
     One sparse Cholesky (Carlone et al. 2015). Each group of poses without a rotation prior has
     its first pose held at the identity; groups do not know of each other.
     """
-    n, d, rel, prior = graph.n_poses, graph.dimension, graph.relative_poses, graph.pose_priors
-    m, q = len(rel), len(prior)
-    eye = np.eye(d)
-    rows = np.arange(m * d).reshape(m, d)
-    of = np.arange(n * d).reshape(n, d)
-    extra = m * d + np.arange(q * d).reshape(q, d)
-    values = np.concatenate(
-        [np.ones(m * d), -np.swapaxes(rel.rotation, 1, 2).ravel(), np.ones(q * d)])
-    row = np.concatenate([rows.ravel(), np.repeat(rows.ravel(), d), extra.ravel()])
-    column = np.concatenate(
-        [of[rel.j].ravel(), np.repeat(of[rel.i], d, axis=0).ravel(), of[prior.i].ravel()])
-    A = sp.csr_matrix((values, (row, column)), shape=((m + q) * d, n * d))
-    weight = np.repeat(np.concatenate([rel.kappa, prior.kappa]), d)
-    target = np.zeros(((m + q) * d, d))
-    target[m * d :] = np.swapaxes(prior.rotation, 1, 2).reshape(q * d, d)
+    n, d = graph.n_poses, graph.dimension
+    A, weight = rotation_system(graph)
     _, label = rotation_components(graph)
     _, first = np.unique(label, return_index=True)
-    grounded = np.zeros(label.max(initial=-1) + 1, dtype=bool)
-    grounded[label[prior.i[prior.kappa > 0]]] = True
-    pinned = first[~grounded]
-    held = np.zeros(n * d, dtype=bool)
-    held[of[pinned].ravel()] = True
-    x = np.zeros((n * d, d))
-    x[held] = np.tile(eye, (len(pinned), 1))
-    target -= A @ x
+    prior = graph.pose_priors
+    grounded = label[prior.i[prior.kappa > 0]]
+    held = np.zeros(A.shape[1], dtype=bool)
+    held[n * d :] = True
+    held[(first[~np.isin(label[first], grounded)][:, None] * d + np.arange(d)).ravel()] = True
+    x = np.tile(np.eye(d), (n + 1, 1))
     A_free = A[:, ~held]
     normal = (A_free.T @ sp.diags(weight) @ A_free).tocsc()
+    target = -(A[:, held] @ x[held])
     x[~held] = factorize(normal).solve(A_free.T @ (weight[:, None] * target))
-    return nearest_rotation(np.swapaxes(x.reshape(n, d, d), 1, 2))
+    return nearest_rotation(np.swapaxes(x[: n * d].reshape(n, d, d), 1, 2))
 
 
 def odometry_estimate(graph: Graph) -> Estimate:
