@@ -300,8 +300,8 @@ _SLOWEST_RATE = 0.98
 """Rate of convergence that is believed at most: what is left to gain is then 50 decrements. A
 decrement of rounding errors no longer falls and must not keep an update going."""
 _FRONT_DAMPING = 1e-10
-"""Share of its diagonal that is added to a front, and precision of every body in m^-2 and rad^-2, so
-that rounding keeps it positive definite where few measurements tie a body."""
+"""Share of its diagonal that is added to a front, and precision of every body in m^-2 and rad^-2:
+with rounding a front stays positive definite also where few measurements tie a body."""
 _MARGINAL_DAMPING = 1e-12
 """The same for covariances: what nothing determines has a variance too large to be of use, and the
 rest keeps its own."""
