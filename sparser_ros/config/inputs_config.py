@@ -85,7 +85,7 @@ class RangeInput:
         'sigma, stamp, first_path_rssi, rx_rssi, los, nlos: names, [3], [5::4] (every fourth from '
         'the fifth on), [] (as many as the entry of the list); empty = the entry itself')
 
-    def check(self, where: str) -> None:
+    def check(self, where: str, robots: Collection[str]) -> None:
         """Raise ConfigError where names, topic or fields of the entry cannot be read."""
         for key in ('radio_format', 'source_format', 'target_format'):
             template = getattr(self, key)

@@ -103,52 +103,48 @@ class SparserConfig:
     def _check_named(self) -> None:
         for name, spec in self.radio_specs().items():
             spec.check(f'radios.{name}', self.robots, self.dimension)
-        for name, ranges in self.range_inputs().items():
-            ranges.check(f'ranges.inputs.{name}')
-        for name, sightings in self.sighting_inputs().items():
-            sightings.check(f'sightings.inputs.{name}', self.robots)
+        for group in ('ranges.inputs', 'sightings.inputs', 'closures.inputs', 'heights.inputs'):
+            for name, source in self._named[group].items():
+                source.check(f'{group}.{name}', self.robots)
         for frame, values in self.sightings.sensor_poses.items():
             check_vector(values, (3, 6), f'sightings.sensor_poses.{frame}')
-        for name, closures in self.closure_inputs().items():
-            closures.check(f'closures.inputs.{name}', self.robots)
-        for name, heights in self.height_inputs().items():
-            heights.check(f'heights.inputs.{name}', self.robots)
         for robot, vertical in self.odometry.vertical_of.items():
             refuse(robot not in self.robots or vertical not in ('gravity', 'free'),
                    f'odometry.vertical_of.{robot}: expected gravity or free, for a robot of '
                    f'{list(self.robots)}; got {vertical!r}')
 
-    def radio_specs(self) -> dict[str, RadioSpec]:
-        return self._radio_specs
-
     @cached_property
-    def _radio_specs(self) -> dict[str, RadioSpec]:
-        """Built once: every tick asks for them."""
-        return named(RadioSpec, self.radios, 'radios')
+    def _named(self) -> dict[str, Any]:
+        """Built once: every tick asks for the radios."""
+        return {name: named(kind, entries, name) for name, kind, entries in (
+            ('radios', RadioSpec, self.radios),
+            ('ranges.inputs', RangeInput, self.ranges.inputs),
+            ('sightings.inputs', SightingInput, self.sightings.inputs),
+            ('closures.inputs', ClosureInput, self.closures.inputs),
+            ('heights.inputs', HeightInput, self.heights.inputs))}
+
+    def radio_specs(self) -> dict[str, RadioSpec]:
+        return self._named['radios']
+
+    def range_inputs(self) -> dict[str, RangeInput]:
+        return self._named['ranges.inputs']
+
+    def sighting_inputs(self) -> dict[str, SightingInput]:
+        return self._named['sightings.inputs']
+
+    def closure_inputs(self) -> dict[str, ClosureInput]:
+        return self._named['closures.inputs']
+
+    def height_inputs(self) -> dict[str, HeightInput]:
+        return self._named['heights.inputs']
 
     def with_radios_of(self, other: SparserConfig) -> SparserConfig:
         """The same with the radios of another one of the same robots, which are checked already:
         a map of thousands of beacons would hold up the callbacks of a node."""
         result = copy.copy(self)
         object.__setattr__(result, 'radios', other.radios)
-        result.__dict__['_radio_specs'] = other.radio_specs()
+        result.__dict__['_named'] = {**self._named, 'radios': other.radio_specs()}
         return result
-
-    def range_inputs(self) -> dict[str, RangeInput]:
-        return named(RangeInput, self.ranges.inputs, 'ranges.inputs')
-
-    def sighting_inputs(self) -> dict[str, SightingInput]:
-        return named(SightingInput, self.sightings.inputs, 'sightings.inputs')
-
-    def closure_inputs(self) -> dict[str, ClosureInput]:
-        return named(ClosureInput, self.closures.inputs, 'closures.inputs')
-
-    @cached_property
-    def _height_inputs(self) -> dict[str, HeightInput]:
-        return named(HeightInput, self.heights.inputs, 'heights.inputs')
-
-    def height_inputs(self) -> dict[str, HeightInput]:
-        return self._height_inputs
 
     def claims_gravity(self, robot: str) -> bool:
         """Whether the odometry of a robot says where up is."""
