@@ -81,7 +81,14 @@ def from_logs(
     for sample in heapq.merge(*samples, key=lambda sample: sample.stamp_ns):
         frontend.add(sample)
     increment = frontend.take(flush=True)
-    _tell(frontend)
+    # Warn of what was left out, and of what looks wrong.
+    texts = [f'{counts.dropped.total()} of {counts.received} rows of {kind} left out: ' + ', '.join(
+        f'{reason} {count}' for reason, count in sorted(counts.dropped.items()))
+        for kind in ('odometry', 'ranges') if (counts := frontend.counters.kind(kind)).dropped]
+    texts += [*frontend.warnings, *(finding.text for finding in frontend.findings),
+              *(finding.text for _, finding in frontend.events)]
+    for text in dict.fromkeys(texts):
+        warnings.warn(text, SolveWarning, stacklevel=2)
     if increment is None:
         raise GraphError('odometry: no row of it can be used')
     graph = extended(empty_graph(dimension), increment)
@@ -146,18 +153,3 @@ def _ranges(
     for t, anchor, distance in zip(*columns, strict=True):
         stamp_ns = round(t * _SECOND) + offset_ns
         yield RangeSample(name, anchor, stamp_ns, stamp_ns, float(distance), 0.0)
-
-
-def _tell(frontend: Frontend) -> None:
-    """Warn of what was left out, and of what looks wrong."""
-    counts = frontend.counters.as_dict()
-    for kind in ('odometry', 'ranges'):
-        dropped = counts[kind]['dropped']
-        if dropped:
-            reasons = ', '.join(f'{reason} {count}' for reason, count in dropped.items())
-            warnings.warn(f'{sum(dropped.values())} of {counts[kind]["received"]} rows of {kind} '
-                          f'left out: {reasons}', SolveWarning, stacklevel=3)
-    texts = [*frontend.warnings, *(finding.text for finding in frontend.findings),
-             *(finding.text for _, finding in frontend.events)]
-    for text in dict.fromkeys(texts):
-        warnings.warn(text, SolveWarning, stacklevel=3)

@@ -150,7 +150,7 @@ class Refused:
     """One of `counters.KINDS`."""
     reason: str
     detail: str = field(default='', compare=False)
-    """The part of the configuration that does not fit the message, in words."""
+    """What of the configuration does not fit the message, in words."""
 
 
 Sample = (OdometrySample | RangeSample | SightingSample | ClosureSample | FixSample | FrameSample
