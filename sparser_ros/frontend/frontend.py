@@ -12,13 +12,12 @@ from ..graph import Increment
 from ..graph.finding import Finding
 from .assembly import Assembly, Intake, Shared
 from .clocks import Unplaced
-from .closures import Closures
 from .decode import readable
-from .fixes import Fixes
 from .frames import StaticFrames
 from .inputs import Route
 from .levels import Attitudes, Heights
 from .odometry import Odometry
+from .poses import Closures, Fixes
 from .ranges import Ranges
 from .record import RecordedOdometry
 from .samples import (
