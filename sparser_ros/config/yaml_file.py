@@ -30,23 +30,16 @@ MOST_VALUES = 2_000_000
 """Bounds of a file. A beacon takes 9 values, 80 bytes."""
 
 
-class _Written:
-    """A number that remembers how it was written."""
+class WrittenInt(int):
+    """A whole number that remembers how it was written, such as 0x6958."""
 
-    text: str
-
-    def __new__(cls, value: float, text: str = '') -> Any:
-        number = super().__new__(cls, value)  # type: ignore[call-arg]
-        number.text = text
-        return number
+    text = ''
 
 
-class WrittenInt(_Written, int):
-    pass
+class WrittenFloat(float):
+    """A number that remembers how it was written, such as 1e52."""
 
-
-class WrittenFloat(_Written, float):
-    pass
+    text = ''
 
 
 class _Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
@@ -74,13 +67,16 @@ class _Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  
 
     def number(self, node: Any) -> Any:
         """An int or float with its text."""
-        kind, read = (WrittenInt, SafeConstructor.construct_yaml_int) \
-            if node.tag.endswith(':int') else (WrittenFloat, SafeConstructor.construct_yaml_float)
+        kind: Any = WrittenInt if node.tag.endswith(':int') else WrittenFloat
+        read = SafeConstructor.construct_yaml_int if kind is WrittenInt \
+            else SafeConstructor.construct_yaml_float
         try:
-            return kind(read(self, node), node.value)
+            value = kind(read(self, node))
         except ValueError:
             raise ConstructorError(
                 None, None, f'{node.value[:40]!r} is no number', node.start_mark) from None
+        value.text = node.value
+        return value
 
 
 for _tag in ('int', 'float'):

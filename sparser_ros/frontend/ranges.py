@@ -104,7 +104,11 @@ class Ranges(BeaconIntake):
                 return 'shorter_than_height_difference'
             distance, variance = flat
         pair = min(sample.source, sample.target), max(sample.source, sample.target)
-        history = self._history(pair)
+        history = self._pairs.setdefault(pair, PairHistory())
+        self._pairs.move_to_end(pair)
+        oldest = next(iter(self._pairs))
+        if len(self._pairs) > MAX_PAIRS and not self._pairs[oldest].waiting:
+            del self._pairs[oldest]
         if any((known.stamp_ns, known.source, known.antenna) == (
                 stamp_ns, sample.source, sample.frame_id)
                 for known in (*history.waiting[-RECENT:], *history.recent)):
@@ -161,16 +165,6 @@ class Ranges(BeaconIntake):
         else:
             variance = o.sigma_m**2 + (o.sigma_per_m * distance) ** 2
         return believed_m2(o, variance)
-
-    def _history(self, pair: tuple[str, str]) -> PairHistory:
-        """History of a pair; the one silent for longest is forgotten when there are many."""
-        history = self._pairs.setdefault(pair, PairHistory())
-        self._pairs.move_to_end(pair)
-        if len(self._pairs) > MAX_PAIRS:
-            oldest = next(iter(self._pairs))
-            if not self._pairs[oldest].waiting:
-                del self._pairs[oldest]
-        return history
 
     def _opposite(self, pending: PendingRange, other: PendingRange) -> bool:
         """True for the two directions of one exchange, where both are of one pair."""

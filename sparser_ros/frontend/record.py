@@ -97,10 +97,8 @@ class OdometryRecord:
         """Keep a message newer than all others."""
         self._numbers.extend((stamp_ns, segment))
         self._poses.append(pose)
-        if len(self._numbers) > 2 * self._limit:
-            self._thin()
-
-    def _thin(self) -> None:
+        if len(self._numbers) <= 2 * self._limit:
+            return
         stamps, segments, _ = self.columns
         second = np.arange(1, len(stamps) - 1, 2)
         gap_for_age = (stamps[second + 1] - stamps[second - 1]) / (stamps[-1] - stamps[second])
@@ -173,14 +171,8 @@ def at_odometry_rate(
     own_turn, own = space.arrays(record.poses[used])
     ends = [translation[of[k]] + (turn[k] @ (own - origin[k])[:, :, None])[:, :, 0]
             for k in (first, second)]
-    return (
-        time, _between(turn[first], turn[second], share) @ own_turn,
-        (1 - share) * ends[0] + share * ends[1])
-
-
-def _between(first: Array, second: Array, share: Array) -> Array:
-    """(k, d, d): the rotation at a share of the shortest way from one to another."""
-    way = np.swapaxes(first, 1, 2) @ second
-    if first.shape[-1] == 2:
-        return first @ angle_to_matrix(share[:, 0] * matrix_to_angle(way))
-    return first @ rotvec_to_matrix(share * matrix_to_rotvec(way))
+    # Rotations at that share of the shortest way from one to the other.
+    way = np.swapaxes(turn[first], 1, 2) @ turn[second]
+    way = angle_to_matrix(share[:, 0] * matrix_to_angle(way)) if space.dimension == 2 \
+        else rotvec_to_matrix(share * matrix_to_rotvec(way))
+    return time, turn[first] @ way @ own_turn, (1 - share) * ends[0] + share * ends[1]

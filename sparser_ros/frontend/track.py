@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +22,7 @@ RECORDED = 100_000
 space."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """One message of odometry in the configured dimension."""
 
     stamp_ns: int
@@ -41,17 +39,7 @@ class Step(NamedTuple):
     angle_rad: float
 
 
-class OdometryEdge(NamedTuple):
-    """Motion from keyframe `number - 1` to keyframe `number`, with mean variances per axis."""
-
-    number: int
-    motion: Pose
-    translation_variance: float
-    rotation_variance: float
-
-
-@dataclass(frozen=True)
-class Attachment:
+class Attachment(NamedTuple):
     """An instant of a robot: its nearest keyframe and the odometry from there to the instant."""
 
     robot: int
@@ -86,8 +74,9 @@ class Track:
         keyframe may be gone. 32 bytes a keyframe in 2D and 64 in 3D."""
         self._thinned_ns = 0
         """Stamp of the newest keyframe that is gone."""
-        self.edges: list[OdometryEdge] = []
-        """Edges into keyframes that no increment holds yet."""
+        self.edges: list[tuple[int, Pose, float, float]] = []
+        """Number of a keyframe, motion to it from the one before, and variances per axis of its
+        translation and rotation, of those that no increment holds yet."""
         self.rows = array('q')
         """Pose rows of the keyframes handed out so far."""
         self.segments: list[int] = []
@@ -143,7 +132,7 @@ class Track:
         if o.every_message or elapsed_ns >= o.time_s * 1e9 \
                 or space.distance(motion) >= o.distance_m or space.angle(motion) >= o.angle_rad:
             variances, doubt = self._variances(stamp_ns, pose, usable)
-            self.edges.append(OdometryEdge(
+            self.edges.append((
                 len(self.keyframe_stamps), motion, *believed(self._options, *variances)))
             self._keyframe(stamp_ns, pose, usable)
             warning = warning or doubt
