@@ -166,29 +166,21 @@ class LinkTrack:
 
     def __call__(self, msg: Any, received_ns: int) -> Iterator[Sample]:
         """The ranges of one frame; a frame that was seen already gives none."""
-        source = self._name(int(msg.role), int(msg.id))
-        ranges = list(self._ranges(msg))
-        system_ms = int(msg.system_time)
-        if system_ms == 0 and int(msg.local_time) == 0:
-            yield from (Refused('ranges', 'no_frame_yet') for _ in ranges)
-            return
-        if self._last.get(source) == system_ms:
-            yield from (Refused('ranges', 'repeated_frame') for _ in ranges)
-            return
-        self._last[source] = system_ms
+        source, system_ms = self._name(int(msg.role), int(msg.id)), int(msg.system_time)
+        reason = 'no_frame_yet' if system_ms == 0 and int(msg.local_time) == 0 else \
+            'repeated_frame' if self._last.get(source) == system_ms else ''
+        if not reason:
+            self._last[source] = system_ms
         stamp_ns = header_stamp(msg) or (stamp(msg.stamp) if hasattr(msg, 'stamp') else 0)
+        ranges = [(self._name(int(node.role), int(node.id)), float(node.dis), _power(node.fp_rssi),
+                   _power(node.rx_rssi)) for node in getattr(msg, 'nodes', ())]
+        # A tag frame has a fixed array; 0 marks anchors that were not heard.
+        ranges += [(self._name(1, anchor), float(distance), NAN, NAN) for anchor, distance
+                   in enumerate(getattr(msg, 'dis_arr', ())) if float(distance) > 0]
         for target, distance, first_path, total in ranges:
-            yield RangeSample(source, target, stamp_ns, received_ns, distance * self._scale, NAN,
-                              '', first_path, total)
-
-    def _ranges(self, msg: Any) -> Iterator[tuple[str, float, float, float]]:
-        for node in getattr(msg, 'nodes', ()):
-            yield (self._name(int(node.role), int(node.id)), float(node.dis),
-                   _power(node.fp_rssi), _power(node.rx_rssi))
-        for anchor, distance in enumerate(getattr(msg, 'dis_arr', ())):
-            # A tag frame has a fixed array; 0 marks anchors that were not heard.
-            if float(distance) > 0:
-                yield self._name(1, anchor), float(distance), NAN, NAN
+            yield Refused('ranges', reason) if reason else RangeSample(
+                source, target, stamp_ns, received_ns, distance * self._scale, NAN, '', first_path,
+                total)
 
 
 def _power(value: float) -> float:
@@ -229,8 +221,7 @@ class SlamClosures:
         self._read: Callable[..., tuple[Iterable[tuple[str, int, int]], Iterable[Link | Refused]]] \
             = {'kimera': _kimera, 'swarm_slam': _swarm_slam, 'rtabmap': _rtabmap}[options.adapter]
         self._detector = options.adapter
-        self._names = options.robots
-        self._robots = robots
+        self._names = options.robots or {str(k): robot for k, robot in enumerate(robots)}
         self._stamps: dict[tuple[str, int], int] = {}
         self._told: set[frozenset[tuple[str, int]]] = set()
 
@@ -257,10 +248,7 @@ class SlamClosures:
 
     def _name(self, number: int) -> str:
         """Name of the system's robot id; the id itself where it has none."""
-        name = self._names.get(str(number))
-        if name is None and not self._names and 0 <= number < len(self._robots):
-            name = self._robots[number]
-        return str(number) if name is None else name
+        return self._names.get(str(number), str(number))
 
 
 def _kimera(
@@ -309,8 +297,8 @@ def _swarm_slam(
 
 def _inverse(information: Any) -> Array:
     """Covariance of an information matrix; zeros (= configured) where it has none."""
-    try:
+    with suppress(np.linalg.LinAlgError):
         result = np.linalg.inv(covariance(information))
-    except np.linalg.LinAlgError:
-        return NO_COVARIANCE
-    return np.asarray(result) if np.all(np.isfinite(result)) else NO_COVARIANCE
+        if np.all(np.isfinite(result)):
+            return np.asarray(result)
+    return NO_COVARIANCE

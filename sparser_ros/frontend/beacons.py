@@ -114,7 +114,7 @@ class BeaconIntake(Intake):
         strangers, self._strangers = self._strangers, OrderedDict()
         for number, (name, waiting) in enumerate(strangers.items()):
             if number >= FLUSHED_STRANGERS or self._radios.n_new >= self._most:
-                self._refuse(waiting, name)
+                self._refuse(name, waiting)
                 continue
             for pending in waiting:
                 for end in pending.ends:
@@ -130,7 +130,7 @@ class BeaconIntake(Intake):
             return [pending]
         name = names[0]
         if self._radios.n_new >= self._most:
-            self._refuse([pending], name)
+            self._refuse(name, [pending])
             return []
         waiting = self._strangers.setdefault(name, [])
         waiting.append(pending)
@@ -139,8 +139,7 @@ class BeaconIntake(Intake):
             self._welcome(name)
             return [other for earlier in waiting for other in self._admitted(earlier)]
         if len(self._strangers) > MAX_STRANGERS:
-            oldest, others = self._strangers.popitem(last=False)
-            self._refuse(others, oldest)
+            self._refuse(*self._strangers.popitem(last=False))
         return []
 
     def _welcome(self, name: str) -> None:
@@ -158,21 +157,19 @@ class BeaconIntake(Intake):
                     ' Both are spellings of one number, and programs that read YAML turn one '
                     'into the other: write the name in quotes, as it is sent')
 
-    def _refuse(self, measurements: list[PendingBeacon], name: str) -> None:
+    def _refuse(self, name: str, measurements: list[PendingBeacon]) -> None:
         for _ in measurements:
             self._drop(f'unconfirmed_{self.noun}')
         self._forgotten += 1
         self._example = name
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> Iterator[Finding]:
         """Floods of unknown names, in words."""
-        if not self._forgotten:
-            return ()
-        return (Finding(
-            f'unknown_{self.noun}s', self.kind,
-            f'{self._forgotten} {self.kind} name unknown {self.noun}s (such as {self._example!r}), '
-            'each too rarely for a beacon, or beyond ranges.max_new_beacons: dropped',
-            float(self._forgotten), ''),)
+        if self._forgotten:
+            yield Finding(
+                f'unknown_{self.noun}s', self.kind, f'{self._forgotten} {self.kind} name unknown '
+                f'{self.noun}s (such as {self._example!r}), each too rarely for a beacon, or '
+                'beyond ranges.max_new_beacons: dropped', float(self._forgotten))
 
     def hints(self) -> tuple[str, ...]:
         return tuple(self._misspelt.values())

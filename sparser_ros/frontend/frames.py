@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from ..config import SparserConfig
 from .clocks import nanoseconds
 from .counters import KindCounters
-from .motion import Pose, Space, pose_fault
+from .motion import Pose, Space, place_fault
 from .samples import FrameSample, OdometrySample
 
 _SPACE = Space()
@@ -51,7 +51,7 @@ class StaticFrames:
         """Take in a transform; the newest of a frame counts, where it is plausible."""
         parent, child = _plain(sample.parent), _plain(sample.child)
         position, quat = sample.position_xyz.tolist(), sample.quat_xyzw.tolist()
-        reason = pose_fault(position, quat)
+        reason = place_fault(position, quat)
         if not parent or not child:
             reason = 'no_frame'
         elif parent == child:

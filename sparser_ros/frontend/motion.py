@@ -246,16 +246,13 @@ def wrap(angle: float) -> float:
         else angle
 
 
-def place_fault(coordinates: Sequence[float]) -> str:
-    """Why coordinates are none, or ''."""
+def place_fault(coordinates: Sequence[float], quat: Sequence[float] | None = None) -> str:
+    """Why coordinates are no place, or with a quaternion no pose; '' = they are."""
     if not all(map(math.isfinite, coordinates)):
         return 'not_finite'
-    return '' if all(abs(value) <= MOST_COORDINATE_M for value in coordinates) else 'out_of_bounds'
-
-
-def pose_fault(coordinates: Sequence[float], quat: Sequence[float]) -> str:
-    """Why a place with a quaternion is no pose, or ''."""
-    return place_fault(coordinates) or bad_quaternion(quat)
+    if not all(abs(value) <= MOST_COORDINATE_M for value in coordinates):
+        return 'out_of_bounds'
+    return '' if quat is None else bad_quaternion(quat)
 
 
 def bad_quaternion(quat: Sequence[float]) -> str:
@@ -323,20 +320,17 @@ def fault(covariance: Array, dimension: int) -> str:
 
 
 def believed_m2(options: Any, variance: float) -> float:
-    """A variance of lengths (m^2) as far as it is believed, by the least noise of its options.
+    """A variance of lengths (m^2) as far as it is believed, by the least noise of its options; NaN
+    counts as knowing nothing.
 
     Behind it no sum or product of the solver can overflow: coordinates are at most 1e7 m, standard
     deviations between 1e-9 m and 1e4 m.
     """
-    return _clipped(variance, options.min_sigma_m**2, MOST_SIGMA_M**2)
+    return MOST_SIGMA_M**2 if math.isnan(variance) else min(
+        max(variance, options.min_sigma_m**2), MOST_SIGMA_M**2)
 
 
 def believed(options: Any, move: float, turn: float) -> tuple[float, float]:
     """Variances of translation (m^2) and rotation (rad^2) as far as they are believed."""
-    return (believed_m2(options, move),
-            _clipped(turn, options.min_sigma_rad**2, MOST_SIGMA_RAD**2))
-
-
-def _clipped(value: float, least: float, most: float) -> float:
-    """NaN counts as knowing nothing."""
-    return most if math.isnan(value) else min(max(value, least), most)
+    return believed_m2(options, move), MOST_SIGMA_RAD**2 if math.isnan(turn) else min(
+        max(turn, options.min_sigma_rad**2), MOST_SIGMA_RAD**2)

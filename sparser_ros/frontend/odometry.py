@@ -23,7 +23,7 @@ from ..graph.finding import Finding
 from .assembly import Shared, StampOrder
 from .clocks import BACK_NS, JUMP_MESSAGES, MAX_FUTURE_NS, nanoseconds
 from .frames import Mounting
-from .motion import Geometry, pose_fault
+from .motion import Geometry, place_fault
 from .samples import OdometrySample
 from .track import Reading, Step
 
@@ -357,7 +357,7 @@ class Odometry:
     def fault(self, sample: OdometrySample) -> str:
         """Why a message is no pose, or ''."""
         quat = sample.quat_xyzw.tolist()
-        reason = pose_fault(sample.position_xyz.tolist(), quat)
+        reason = place_fault(sample.position_xyz.tolist(), quat)
         if not reason and abs(math.hypot(*quat) - 1) > 0.01:
             self._counters.warnings['quaternion_norm'] += 1
         absurd = self._gates[sample.robot].absurd

@@ -19,7 +19,6 @@ from .motion import (
     believed_m2,
     fault,
     place_fault,
-    pose_fault,
 )
 from .samples import ClosureSample, FixSample
 
@@ -39,7 +38,7 @@ class Closures(Intake):
         if isinstance(instants, str):
             return instants
         position, quat = sample.position_xyz.tolist(), sample.quat_xyzw.tolist()
-        reason = pose_fault(position, quat)
+        reason = place_fault(position, quat)
         if reason:
             return reason
         if sample.confidence < options.min_confidence:

@@ -224,8 +224,8 @@ class Ranges(BeaconIntake):
                      1 / pending.variance, pending.stamp_ns)
         return ''
 
-    def findings(self) -> tuple[Finding, ...]:
-        return (*self._units.findings(), *super().findings())
+    def findings(self) -> Iterator[Finding]:
+        yield from (*self._units.findings(), *super().findings())
 
     def hints(self) -> tuple[str, ...]:
         """Names of radios that look mistyped, and radios on the wrong robot, in words."""

@@ -297,21 +297,20 @@ class Track:
         after = bisect.bisect_left(stamps, stamp_ns)
         if after < len(stamps) and stamps[after] == stamp_ns:
             return poses[after]
-        if after == 0 or after == len(stamps):
+        inside = 0 < after < len(stamps)
+        first = min(max(after - 1, 0), len(stamps) - 2)
+        second = first + 1
+        joined = first >= 0 and stamps[second] - stamps[first] <= gap_ns \
+            and not self._broken(stamps[first], stamps[second])
+        if not inside:
             end = 0 if after == 0 else len(stamps) - 1
             if abs(stamp_ns - stamps[end]) > self._reach_ns:
                 return 'before_odometry' if after == 0 else 'after_odometry'
-            first = max(min(after - 1, len(stamps) - 2), 0)
-            second = first + 1
-            if second >= len(stamps) or stamps[second] - stamps[first] > gap_ns \
-                    or self._broken(stamps[first], stamps[second]):
+            if not joined:
                 return poses[end]
-        else:
-            first, second = after - 1, after
-            if stamps[second] - stamps[first] > gap_ns \
-                    or self._broken(stamps[first], stamps[second]):
-                near = self._nearer_side(stamps[first], stamp_ns, stamps[second])
-                return 'odometry_gap' if near is None \
-                    else poses[first if near == stamps[first] else second]
+        elif not joined:
+            near = self._nearer_side(stamps[first], stamp_ns, stamps[second])
+            return 'odometry_gap' if near is None \
+                else poses[first if near == stamps[first] else second]
         share = (stamp_ns - stamps[first]) / (stamps[second] - stamps[first])
         return self._space.interpolate(poses[first], poses[second], share)
