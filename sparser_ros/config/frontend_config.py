@@ -143,8 +143,7 @@ class RangesConfig:
     min_m: float = option(0.05, 'shorter ranges are refused', unit='m', lower=0.0, upper=1e5)
     max_m: float = option(300.0, 'longer ranges are refused', unit='m', lower=0.0, upper=1e6)
     scale: float = option(1.0, 'ranges are multiplied by this', lower=1e-6, upper=1e6)
-    bias_m: float = option(
-        0.0, 'then this is subtracted (and the bias_m of both radios)', unit='m')
+    bias_m: float = option(0.0, 'then this is subtracted (and the bias_m of both radios)', unit='m')
     use_message_variance: bool = option(
         True, 'take the variance of the message where it is positive')
     sigma_m: float = option(
@@ -321,8 +320,7 @@ class HeightsConfig:
         'of height 0; 0 = anywhere', unit='m', lower=0.0, upper=1e4)
     min_interval_s: float = option(
         0.25, 'keep at most one height of a sensor in this time; 0 = all', unit='s', lower=0.0)
-    min_sigma_m: float = option(
-        0.01, 'least noise believed', unit='m', lower=1e-9, upper=1e3)
+    min_sigma_m: float = option(0.01, 'least noise believed', unit='m', lower=1e-9, upper=1e3)
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
 
@@ -331,8 +329,7 @@ class HeightsConfig:
 class AttitudesConfig:
     """Roll and pitch by an IMU (3D), for odometry that does not know where up is."""
 
-    topic: str = option(
-        '', 'sensor_msgs/Imu topic of each robot, as /{robot}/imu; empty = none')
+    topic: str = option('', 'sensor_msgs/Imu topic of each robot, as /{robot}/imu; empty = none')
     sigma_rad: float = option(
         0.0175, 'standard deviation of roll and pitch (1 degree)', unit='rad', lower=1e-5,
         upper=1.0)

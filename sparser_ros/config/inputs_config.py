@@ -190,8 +190,7 @@ class HeightInput:
         'height', 'what the number is: the height in map; the distance to the ground along the '
         'negative z axis of the base, whatever the robot leans; an air pressure, whose first '
         'reading is height 0', choices=('height', 'ground', 'pressure'))
-    sigma_m: float = option(
-        0.1, 'standard deviation', unit='m', lower=1e-3, upper=1e3)
+    sigma_m: float = option(0.1, 'standard deviation', unit='m', lower=1e-3, upper=1e3)
     sigma_m_per_sqrt_s: float = option(
         0.0, 'by which it wanders from its first reading on (barometers: 0.02 to 0.2)',
         unit='m/sqrt(s)', lower=0.0, upper=10.0)

@@ -1,6 +1,5 @@
 """Stamped sensor data to graph: validation, keyframes, range filter, attachment. No ROS."""
 
-from .counters import Counters
 from .frontend import Frontend
 from .inputs import Inputs, Route
 from .samples import (
@@ -15,7 +14,6 @@ from .samples import (
 
 __all__ = [
     'ClosureSample',
-    'Counters',
     'FixSample',
     'FrameSample',
     'Frontend',

@@ -59,9 +59,7 @@ class Carried:
     """Robots that moved by less than MOVED_M: their radios look like beacons."""
 
 
-def carried_radios(
-    tracks: Mapping[str, Array], ranges: Mapping[tuple[str, str], Array]
-) -> Carried:
+def carried_radios(tracks: Mapping[str, Array], ranges: Mapping[tuple[str, str], Array]) -> Carried:
     """Assign radios to robots.
 
     `tracks`: robot -> (n, 1 + d) of seconds and position in the frame of its odometry, d = 2 or 3.
@@ -105,8 +103,7 @@ def name_says(radio: str, robots: Mapping[str, Any]) -> str:
     words = {part.rstrip('0123456789') for part in parts}
     if words & STANDING_WORDS:
         return 'stands'
-    carriers = [robot for robot in robots
-                if robot.lower() in parts and not robot.isdigit()]
+    carriers = [robot for robot in robots if robot.lower() in parts and not robot.isdigit()]
     if len(carriers) == 1:
         return carriers[0]
     return 'rides' if words & RIDING_WORDS else ''

@@ -11,8 +11,7 @@ from typing import Any
 
 from ..graph.finding import Finding
 
-KINDS = (
-    'odometry', 'ranges', 'sightings', 'closures', 'fixes', 'heights', 'attitudes', 'frames')
+KINDS = ('odometry', 'ranges', 'sightings', 'closures', 'fixes', 'heights', 'attitudes', 'frames')
 SHOWN_NS = 30_000_000_000
 """An event stays a finding for this much data time: an operator who looks at the status every
 half minute sees each one."""

@@ -92,8 +92,7 @@ def header_stamp(msg: Message) -> int:
 def covariance(values: Any, size: int = 6) -> Array:
     """A row-major covariance as (size, size); all NaN where the length is wrong."""
     array = np.array(values, dtype=float)
-    return array.reshape(size, size) if array.size == size * size else \
-        np.full((size, size), np.nan)
+    return array.reshape(size, size) if array.size == size * size else np.full((size, size), np.nan)
 
 
 def point(message: Message) -> Array:

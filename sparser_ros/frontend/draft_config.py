@@ -212,8 +212,7 @@ def _dimension(driven: Mapping[str, TopicSurvey], notes: list[str]) -> int:
         upright = np.array(one.upright)
         mean = upright.mean(0) / max(float(np.linalg.norm(upright.mean(0))), 1e-9)
         lean = float(np.degrees(np.percentile(np.arccos(np.clip(upright @ mean, -1, 1)), 95)))
-        space = climb > CLIMB_M and (
-            climb > CLIMB_SHARE * across or lean > LEAN_DEG)
+        space = climb > CLIMB_M and (climb > CLIMB_SHARE * across or lean > LEAN_DEG)
         reasons[3 if space else 2].append((
             climb, f'{robot} climbs {climb:.2f} m on a way {across:.1f} m across and leans by '
             f'{lean:.0f} deg'))

@@ -20,14 +20,7 @@ from .odometry import Odometry
 from .poses import Closures, Fixes
 from .ranges import Ranges
 from .record import RecordedOdometry
-from .samples import (
-    ClosureSample,
-    FrameSample,
-    OdometrySample,
-    RangeSample,
-    Refused,
-    Sample,
-)
+from .samples import ClosureSample, FrameSample, OdometrySample, RangeSample, Refused, Sample
 from .sightings import Sightings
 
 _log = logging.getLogger(__name__)

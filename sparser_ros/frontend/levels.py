@@ -82,8 +82,7 @@ class Heights(Intake):
         if not reason and options.measures == 'ground' and not (
                 options.min_m <= value <= options.max_m):
             reason = 'out_of_range'
-        reason = reason or self._one_too_many(
-            source, stamp_ns, self._config.heights.min_interval_s)
+        reason = reason or self._one_too_many(source, stamp_ns, self._config.heights.min_interval_s)
         if reason:
             return reason
         first_ns, origin = self._first.setdefault(
@@ -166,8 +165,7 @@ class Attitudes(Intake):
             return 'odometry_says'
         if sample.unknown:
             return 'no_orientation'
-        reason = bad_quaternion(quat) or self._one_too_many(
-            robot, stamp_ns, options.min_interval_s)
+        reason = bad_quaternion(quat) or self._one_too_many(robot, stamp_ns, options.min_interval_s)
         if reason:
             return reason
         norm = math.hypot(*quat)
@@ -184,8 +182,7 @@ class Attitudes(Intake):
         keyframe sees it; nothing once the IMU is turned against the odometry of its robot."""
         config, place = self._config, pending.places[0]
         name = config.robots[place.robot]
-        check = self._checks.setdefault(
-            name, MountCheck(config.odometry.sigma_rad_per_sqrt_m**2))
+        check = self._checks.setdefault(name, MountCheck(config.odometry.sigma_rad_per_sqrt_m**2))
         segment, pose = self._shared.tracks[place.robot].odometry_at(place)
         check.add(segment, pose[:3], np.array(rotation_rows(pose[3:])), up, variance)
         turn = check.turn()

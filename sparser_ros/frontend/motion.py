@@ -57,8 +57,7 @@ class Plane:
     def compose(self, a: Pose, b: Pose) -> Pose:
         """T_a T_b."""
         cosine, sine = math.cos(a[2]), math.sin(a[2])
-        return (a[0] + cosine * b[0] - sine * b[1], a[1] + sine * b[0] + cosine * b[1],
-                a[2] + b[2])
+        return (a[0] + cosine * b[0] - sine * b[1], a[1] + sine * b[0] + cosine * b[1], a[2] + b[2])
 
     def between(self, a: Pose, b: Pose) -> Pose:
         """T_a^-1 T_b, the heading in (-pi, pi]."""

@@ -219,8 +219,7 @@ class OdometryGate:
 
     def offer_older(self, reading: Reading) -> bool:
         """Take a reading older than the suspects; it decides about them. False = not its case."""
-        if not self._suspects or (
-                self.last is not None and reading.stamp_ns <= self.last.stamp_ns):
+        if not self._suspects or (self.last is not None and reading.stamp_ns <= self.last.stamp_ns):
             return False
         self._refuse()
         self._judge(reading)
@@ -363,8 +362,7 @@ class Odometry:
         absurd = self._gates[sample.robot].absurd
         absurd.append(bool(reason))
         # An angle in all four components has norm 1 by chance now and then.
-        return reason or (
-            'among_absurd' if sum(absurd) > max(len(absurd) / 2, FEW) else '')
+        return reason or ('among_absurd' if sum(absurd) > max(len(absurd) / 2, FEW) else '')
 
     def add(self, sample: OdometrySample, stamp_ns: int) -> bool:
         gate = self._gates[sample.robot]

@@ -153,9 +153,7 @@ class Ranges(BeaconIntake):
         self._learned[sample.source] = placed
         return placed
 
-    def _variance(
-        self, sample: RangeSample, distance: float, ends: tuple[Radio, Radio]
-    ) -> float:
+    def _variance(self, sample: RangeSample, distance: float, ends: tuple[Radio, Radio]) -> float:
         o, given = self._options, sample.variance
         if all(end.range_sigma_m > 0 for end in ends):
             variance = ends[0].range_sigma_m**2 + ends[1].range_sigma_m**2 + (

@@ -13,12 +13,7 @@ import numpy as np
 from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph
 from ..io import tum
-from ..linalg.rotations import (
-    angle_to_matrix,
-    matrix_to_angle,
-    matrix_to_rotvec,
-    rotvec_to_matrix,
-)
+from ..linalg.rotations import angle_to_matrix, matrix_to_angle, matrix_to_rotvec, rotvec_to_matrix
 from .motion import Pose, geometry
 
 FOLDER = 'odometry_rate'
@@ -152,8 +147,7 @@ def at_odometry_rate(
     newest keyframe, only the keyframe before counts.
     """
     space = geometry(rotation.shape[-1])
-    stamps, of, row = np.intersect1d(
-        stamps_ns, record.keyframe_stamps_ns, return_indices=True)
+    stamps, of, row = np.intersect1d(stamps_ns, record.keyframe_stamps_ns, return_indices=True)
     odometry, origin = space.arrays(record.keyframe_poses[row])
     turn = rotation[of] @ np.swapaxes(odometry, 1, 2)
     segment = record.keyframe_segments[row]

@@ -108,8 +108,7 @@ class Sightings(BeaconIntake):
             for sample, stamp_ns in waiting:
                 self.counters.waiting -= 1
                 self.add(sample, stamp_ns)
-        while self._unplaced and (
-                flush or newest_ns - self._unplaced[0][1] > self._timeout_ns):
+        while self._unplaced and (flush or newest_ns - self._unplaced[0][1] > self._timeout_ns):
             sample, _ = self._unplaced.popleft()
             self._drop('unknown_frame')
             self._events.add(newest_ns, Finding(

@@ -239,8 +239,7 @@ class Track:
         after = bisect.bisect_right(self.keyframe_stamps, stamp_ns)
         if after and self.keyframe_stamps[after - 1] == stamp_ns:
             return Attachment(self._robot, after - 1, self._space.identity)
-        if after == len(self.keyframe_stamps) and not final \
-                and newest < stamp_ns + self._window_ns:
+        if after == len(self.keyframe_stamps) and not final and newest < stamp_ns + self._window_ns:
             return None
         covered = self.keyframe_stamps[0] <= stamp_ns <= newest
         pose = self._pose_at(stamp_ns) if self._exact or not covered else self.poses[-1]
