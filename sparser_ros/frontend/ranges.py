@@ -109,9 +109,9 @@ class Ranges(BeaconIntake):
         oldest = next(iter(self._pairs))
         if len(self._pairs) > MAX_PAIRS and not self._pairs[oldest].waiting:
             del self._pairs[oldest]
-        if any((known.stamp_ns, known.source, known.antenna) == (
-                stamp_ns, sample.source, sample.frame_id)
-                for known in (*history.waiting[-RECENT:], *history.recent)):
+        if any(known.stamp_ns == stamp_ns and known.source == sample.source
+               and known.antenna == sample.frame_id
+               for known in (*history.waiting[-RECENT:], *history.recent)):
             return 'duplicate'
         numbers = self._shared.numbers
         return PendingRange(
