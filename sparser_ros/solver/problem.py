@@ -338,12 +338,16 @@ class QuadraticProblem:
                 omega[rows] *= robust[table][measurement]
         return omega
 
-    def height_squares(self, y: Array, points: Array) -> Array:
-        """(k,): weighted squares of the rows of heights at y (rows, p) and its points."""
-        first = self.n_shared
-        column = self.manifold.d - 1
-        residual = self.A[first:] @ y[:, column] + self.C[first:] @ points[self.kept, column]
-        return np.asarray(self.omega[first:] * residual**2)
+    def residuals(self, y: Array, points: Array) -> tuple[Array, Array]:
+        """(rows, p) of the shared rows and (k,) of heights, at y (rows, p) and its points."""
+        residual = self.A @ y + self.C @ points[self.kept]
+        if self.upright is None:
+            return residual, np.zeros(0)
+        # No point stands at the origin of the last column, where heights fix that.
+        other, column, first = self.upright, self.manifold.d - 1, len(residual)
+        last = other.A @ y[:, column] + other.C @ points[other.kept, column]
+        residual[:, column] = last[:first]
+        return residual, last[first:]
 
     def pack(self, estimate: Estimate) -> Array:
         """The rank-d point of an estimate: rotations, and bearings along the antennas."""

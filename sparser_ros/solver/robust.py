@@ -142,7 +142,7 @@ class Reweighting:
         """
         problem, manifold = self.problem, self.problem.manifold
         points = self.schur.points(y)
-        residual = problem.A @ y + problem.C @ points[problem.kept]
+        residual, heights = problem.residuals(y, points)
         if manifold.k:
             y = y.copy()
             at, distance = problem.bearing_rows, problem.distance[:, None]
@@ -152,9 +152,8 @@ class Reweighting:
             known = length[:, 0] > LEAST_LENGTH_M
             bearings[known] = vector[known] / length[known]
             residual[at] = vector - distance * bearings
-        squares = self.problem.omega * np.einsum('ij,ij->i', residual, residual)
-        if problem.upright is not None:
-            squares = np.concatenate([squares, problem.upright.height_squares(y, points)])
+        squares = problem.all_rows.omega * np.concatenate([
+            np.einsum('ij,ij->i', residual, residual), heights**2])
         total = np.bincount(self.measurement, squares, minlength=len(self.c2))
         return np.asarray(total, dtype=float), y
 

@@ -17,6 +17,7 @@ from sparser_ros.solver.incremental import held_upright
 from sparser_ros.solver.manifold import reduce_rank
 from sparser_ros.solver.preconditioner import NewtonPreconditioner
 from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.robust import Reweighting
 from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.start import coarsen
 
@@ -91,13 +92,27 @@ def test_a_solve_from_scratch_finds_the_map_up_to_heading_and_place():
     assert np.abs(estimate.translation[:, 2] - truth.translation[:, 2]).max() < 0.3
 
 
+@pytest.mark.parametrize('known', [False, True])
+@pytest.mark.parametrize('heights', [False, True])
+@pytest.mark.parametrize('rank', [3, 5])
+def test_residuals_are_those_of_the_cost(rank, heights, known):
+    """Reweighting settles bearings, which lowers the cost; positions are not settled again."""
+    graph, truth = flying_graph(3, heights=heights, known=known)
+    problem = QuadraticProblem(graph)
+    schur, manifold = SchurOperator(problem), problem.manifold
+    y = manifold.lift(problem.pack(truth), rank)
+    squares, settled = Reweighting(schur, RobustConfig(kernel='gm')).settle(y)
+    before, after = (np.sum(point * schur(point)) for point in (y, settled))
+    assert after * (1 - 1e-9) <= np.sum(squares) <= before * (1 + 1e-9)
+
+
 @pytest.mark.parametrize('heights', [False, True])
 @pytest.mark.parametrize('verticals', [False, True])
 def test_false_ranges_are_rejected_from_scratch(verticals, heights):
     """Graduated non-convexity, whose preconditioner knows the inliers only."""
     if heights and not verticals:
         pytest.skip('heights need a vertical')
-    graph, truth = flying_graph(0, beacons=4, steps=16, verticals=verticals, heights=heights)
+    graph, truth = flying_graph(4, beacons=4, steps=16, verticals=verticals, heights=heights)
     ranges = graph.ranges
     false = np.arange(len(ranges)) % 12 == 5
     spoilt = graph.replaced(ranges=ranges.replaced(
