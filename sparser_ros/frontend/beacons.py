@@ -10,7 +10,7 @@ from typing import Any
 
 from ..graph.finding import Finding
 from .assembly import Intake, Pending, Shared, StampOrder, remember
-from .clocks import nanoseconds
+from .clocks import MAX_FUTURE_NS, nanoseconds
 from .radios import Radio, same_number, similar
 
 MAX_STRANGERS = 200
@@ -37,7 +37,9 @@ class RateLimit:
 
         Measurements come in the order of their stamps.
         """
-        while self._passed and stamp_ns - self._passed[0][0] >= SECOND_NS:
+        # One of a far future must not count against all that come after it.
+        while self._passed and not (
+                -MAX_FUTURE_NS <= stamp_ns - self._passed[0][0] < SECOND_NS):
             _, old = self._passed.popleft()
             self._counts[old] -= 1
             if not self._counts[old]:

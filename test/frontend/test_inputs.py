@@ -18,7 +18,7 @@ from frontend_world import (
     range_sample,
     sighting_sample,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.frontend import FrameSample, Frontend, Refused, counters
@@ -269,6 +269,9 @@ def assert_bounded(graph):
     st.tuples(st.sampled_from(KINDS), st.lists(value, min_size=8, max_size=8),
               st.tuples(stamp, stamp), st.tuples(name, name), st.floats(0.0, 10.0)),
     min_size=1, max_size=20))
+# An unstamped range that is received an hour ahead, and let out at once.
+@example(2, 'configured', [('range', [1.0] * 8, (0, 4_000_000_000_000), ('A', 'B'), 0.0),
+                           ('flush', [0.0] * 8, (0, 0), ('A', 'A'), 0.0)])
 def test_whatever_comes_all_is_counted_the_graph_is_bounded_and_good_data_are_taken(
         dimension, mode, events):
     radios = {one: {**spec, **({'position': [0.0, 5.0, 1.0]} if 'position' in spec else {
