@@ -31,7 +31,7 @@ from .start import start_point
 from .trust_region import CGStop, StoppingRule, TrustRegionRun
 
 INLIER_WEIGHT = 0.1
-"""Robust weight above which a measurement is in the factor."""
+"""Robust weight above which a measurement is in the factor; below, it counts as rejected."""
 SLOWDOWN = 1.5
 """CG steps of an iteration over those after the last factorisation above which another is made."""
 FEW_CG_STEPS = 4
@@ -120,8 +120,6 @@ class Point:
 
 _ROBUST_START_WIDTH = 4.0
 """First mu from a start that outliers did not bend."""
-_REJECTED_WEIGHT = 0.1
-"""Robust weight below which a measurement counts as rejected, as in the report."""
 
 
 class Graduation:
@@ -201,10 +199,9 @@ class Graduation:
     def run(self, point: Point, mu: float, divisor: float) -> TrustRegionRun:
         """Graduate from kernel width mu c^2 to c^2, dividing mu by `divisor` each time.
 
-        A graduation in small steps then goes below c^2 and back (`narrow_widths`), which frees
-        the trajectory of false measurements that it was bent to fit. A graduation in large steps
-        from an estimate is compared with reweighting at c^2 alone, since wide kernels may leave
-        the basin of a good estimate. The result of lower robust cost is kept.
+        A graduation in small steps then goes below c^2 and back (`NARROW_WIDTHS`). One in large
+        steps from an estimate is compared with reweighting at c^2 alone, since wide kernels may
+        leave the basin of a good estimate. The result of lower robust cost is kept.
         """
         thorough = mu > 1 and divisor <= self.config.mu_divisor
         tolerance = 1e-5 if thorough else 1e-4
@@ -241,15 +238,13 @@ class Graduation:
     def _overfitted(self, squares: Array) -> bool:
         """Whether inliers at c^2 have nearly no residual: stated sigmas are far too large.
 
-        Then rejecting a measurement costs little (c^2 for a residual that is large only in true
-        sigmas), and wider kernels, or more reweightings at c^2, bend the map towards false
-        measurements (parking-garage: from 921 of 923 rejected to 885, at a robust cost 3 % lower).
-        A narrow kernel and one reweighting decide such a graph.
+        Then rejecting a measurement costs little, and wider kernels, or more reweightings at c^2,
+        bend the map towards false measurements. A narrow kernel and one reweighting decide.
         """
         weights, doubted = self.reweighting.weights_at(squares), self.reweighting.doubted
-        inliers = weights >= _REJECTED_WEIGHT
+        inliers = weights >= INLIER_WEIGHT
         mean = float(np.mean(squares[inliers])) if np.any(inliers) else math.inf
-        rejected = np.count_nonzero(weights[doubted] < _REJECTED_WEIGHT)
+        rejected = np.count_nonzero(weights[doubted] < INLIER_WEIGHT)
         few = rejected <= OVERFITTED_REJECTED * np.count_nonzero(doubted)
         return bool(few and mean <= OVERFITTED_SQUARE)
 

@@ -1,11 +1,9 @@
 """A trajectory of rank d kept at its optimum while measurements come in.
 
-The cost is quadratic in X, so no measurement is linearised once for all: the terms of all
-measurements are kept, their gradient is computed again, exactly, for every body that moved, and
-the factor of the Hessian (`linalg/clique_tree`) only serves to find steps. It is the factor of the
-Hessian's convex part at the point where it was formed last, and is formed again where steps gain
-less than it predicted. With a robust kernel the objective is sum rho, and weights follow the
-residuals. The work of an update is that of the parts of the tree that change.
+The terms of all measurements are kept, their gradient is exact for every body that moved, and the
+factor of the Hessian's convex part (`linalg/clique_tree`) only serves to find steps: it is formed
+again where steps gain less than it predicted. With a robust kernel the objective is sum rho, and
+weights follow the residuals. The work of an update is that of the parts of the tree that change.
 
 At rank d, with bearings at their best direction, every residual is the difference of two vectors
 c t + R a, each of a body (pose or landmark), or the distance of two such points less the measured
@@ -14,12 +12,11 @@ kappa |R_j e_a - R_i R~ e_a|^2, summed over a.
 
 An update ends when what is left to gain is within its tolerance. That is the decrement, the
 squared norm of the gradient in the inverse Hessian, over 1 - the rate of convergence (the sum of
-the geometric series of gains): in directions that the convex part makes far too stiff, such as
-the height of a beacon that few ranges determine, steps are short and the decrement alone is a
-small part of it. Since the cost has no factor 1/2, every coordinate is then within the square
-root of that, in its own standard deviations, of the optimum. The decrement is an
-estimate, since the factor may be older than the gradient and since subtrees that were not entered
-contribute the gradient of the quadratic model (in tests the estimate is within a third).
+the geometric series of gains): along directions that the convex part makes far too stiff, such as
+the height of a beacon that few ranges determine, steps are short. Since the cost has no factor 1/2,
+every coordinate is then within the square root of that, in its own standard deviations, of the
+optimum. The decrement is an estimate: the factor may be older than the gradient, and subtrees that
+were not entered contribute the gradient of the quadratic model.
 """
 
 from __future__ import annotations
@@ -517,7 +514,7 @@ class IncrementalSolver:
         """Factorise cliques of the convex part of the Hessian.
 
         A range that is longer than its bodies are apart has negative curvature across its
-        direction. With that, weak directions seem softer than they are, and steps overshoot.
+        direction, which would make weak directions seem softer than they are.
         """
         self._tree.factorise(
             cliques, self._kernel.form, self._chains, self._weighted, self._bodies, False,

@@ -5,13 +5,12 @@ f / rows forbids what gains less than about the whole cost, one of 1e-6 of that 
 move that a certificate can see. It falls tenfold with every step that does what the model says.
 Source: Nocedal and Wright, Numerical Optimization, 2006, sections 3.4 and 10.3.
 
-A relaxation of ranges moves like a linkage: along its soft motions lengths stay the same to first
-order only, and what a straight step changes to second order is priced by stiff measurements.
-Newton's equation of the optimality conditions, (Q - Lambda) z = 0 and unit rows, is therefore
-solved once more from where a long step ends, with its own multipliers and the matrix of the point
-where it began; z leaves the manifold in between. Source: section 18.3 there (second-order
-correction); Deuflhard, Newton Methods for Nonlinear Problems, 2011, section 2.1 (simplified
-Newton).
+A relaxation of ranges moves like a linkage: what a straight step changes of lengths to second order
+is priced by stiff measurements. Newton's equation of the optimality conditions, (Q - Lambda) z = 0
+and unit rows, is therefore solved once more from where a long step ends, with its own multipliers
+and the matrix of the point where it began; z leaves the manifold in between. Source: section 18.3
+there (second-order correction); Deuflhard, Newton Methods for Nonlinear Problems, 2011, section 2.1
+(simplified Newton).
 """
 
 from __future__ import annotations

@@ -89,11 +89,10 @@ class RegularisedQ:
     """(Q + shift on X_c)^-1 restricted to X_c: the inverse of the regularised Schur complement.
 
     The shift stands in for the part of the Hessian that Q lacks: the multipliers Lambda, and the
-    unit norm of each bearing (in Q alone a bearing follows its antennas at no cost). Pose graphs,
-    whose weights differ by orders of magnitude and whose Lambda is small, take a small share of
-    diag(Q). With ranges, where Lambda determines poses of low weight, it is a multiple of the
-    identity that bounds the condition number, and a share of each bearing's own weight. A shift ten
-    times larger or smaller takes up to three times the CG steps (docs/method.md, section 3).
+    unit norm of each bearing. Pose graphs, whose weights differ by orders of magnitude and whose
+    Lambda is small, take a small share of diag(Q); graphs with ranges a multiple of the identity
+    that bounds the condition number, and a share of each bearing's own weight
+    (docs/method.md, section 3).
     """
 
     portable = True
@@ -352,9 +351,7 @@ class ShiftedHessian(NewtonPreconditioner):
     """(T^T (Q - Lambda) T + shift)^-1 at a point and rank after the other, for `NewtonDescent`.
 
     The shift stands on the coordinates of rotations and bearings; points get none, since M is
-    positive definite. Bearings and rotations that stay on their spheres make the Hessian far
-    stiffer than S = Q - Lambda, along directions that the columns of Y share. Where it is
-    factorised as a whole, a relaxation takes ten steps in place of hundreds of CG steps.
+    positive definite.
     """
 
     def at(self, y: Array, multipliers: Array, scalars: Array) -> None:
@@ -386,13 +383,11 @@ class ShiftedHessian(NewtonPreconditioner):
 class GaussNewtonPreconditioner(NewtonPreconditioner):
     """(T^T Q T)^-1 of a graph without ranges: the Gauss-Newton part of the Hessian, kept.
 
-    Q + shift acts on all d x d matrices: stretch and shear make it softer than the Hessian. T^T Q T
-    excludes them; the rest of the Hessian is of the size of the residuals, which are small in pose
-    graphs. Its blocks are larger (6 x 6 instead of 4 x 4 in space): it pays where factors are thin.
+    Stretch and shear make Q + shift softer than the Hessian; T^T Q T excludes them. Its blocks are
+    larger (6 x 6 instead of 4 x 4 in space): it pays where factors are thin.
 
-    In coordinates of the poses' own frames T^T Q T depends on relative poses alone, which hardly
-    change after the first steps. Only the tangent basis T follows the point. Where CG takes more
-    steps than a factorisation is worth, the matrix is factorised at the present point.
+    In the poses' own frames T^T Q T depends on relative poses alone, which hardly change after the
+    first steps: only T follows the point, until CG takes more steps than a factorisation is worth.
     """
 
     def __init__(self, schur: SchurOperator) -> None:

@@ -35,8 +35,8 @@ from .trust_region import TrustRegionRun
 
 RANDOM_STARTS = 6
 """Most of one solve."""
-SETTLED_CG_STEPS = 10
-"""Most CG steps of a refinement that begins at its minimum."""
+SETTLED_ITERATIONS, SETTLED_CG_STEPS = 5, 10
+"""Most of a refinement that begins at its minimum: either tells."""
 
 SEED_STRIDE = 1000
 """Between the seeds of one solve, whose caller may count seeds up by ones."""
@@ -126,9 +126,9 @@ def prolonged(
 def _from_random_starts(context: SolveContext, plan: Plan, y: Array, seed: int) -> Trajectory:
     """Early rounding of y (rows, p) and, where that fails, of other random starts.
 
-    Refinement by the exact Hessian is so strong that a roughly relaxed point leads to the same
-    trajectory as a converged one. Where the rounded cost stays far above the relaxed one, which
-    happens while the data determine little, another start is drawn.
+    Refinement by the exact Hessian leads from a roughly relaxed point to the same trajectory as
+    from a converged one. Where the rounded cost stays far above the relaxed one, another start is
+    drawn.
     """
     rank = y.shape[1]
     tried: list[Trajectory] = []
@@ -168,9 +168,7 @@ def _round_early(context: SolveContext, plan: Plan, y: Array) -> list[Trajectory
 
 def _rounded(context: SolveContext, plan: Plan, relaxed: TrustRegionRun) -> Trajectory:
     refined = refine(context, plan, round_to_rotations(context.problem.manifold, relaxed.y))
-    # Roundings of outfinite that ended in other minima took 7 iterations or more.
-    settled = (refined.iterations <= 5
-               or refined.cg_steps <= SETTLED_CG_STEPS)
+    settled = refined.iterations <= SETTLED_ITERATIONS or refined.cg_steps <= SETTLED_CG_STEPS
     return Trajectory(refined, plan.init, relaxed, settled)
 
 
@@ -213,9 +211,8 @@ def _from_thinned(context: SolveContext, plan: Plan, seed: int) -> Trajectory | 
 def _solve_thinned(context: SolveContext, seed: int, thinned: int) -> Trajectory:
     """The best trajectory of a graph thinned so often.
 
-    Rounding may end in a neighbouring minimum (outfinite thinned tenfold: one start in eight, 0.2
-    to 20 % above) unless refinement settles at once. Several starts cost little on a thinned
-    graph; two that end at the same least cost decide.
+    Rounding may end in a neighbouring minimum unless refinement settles at once. Several starts
+    cost little on a thinned graph; two that end at the same least cost decide.
     """
     plan = make_plan(context.schur, context.config, context.backend, thinned=thinned)
     best = find_trajectory(context, plan, seed)
