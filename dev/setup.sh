@@ -66,7 +66,7 @@ install_system_packages() {
     { have c++ && have make; } || missing+=(build-essential)
     have cmake || missing+=(cmake)
     [ -e "$SUITESPARSE" ] || missing+=(libsuitesparse-dev)
-    # With the reference BLAS, which libsuitesparse-dev brings, CHOLMOD takes twice as long.
+    # libsuitesparse-dev brings the reference BLAS, which numpy of apt would use: it is slow.
     fast_blas || missing+=(libopenblas0-serial)
     find_python >/dev/null || missing+=(python3 python3-dev python3-venv)
     [ ${#missing[@]} -gt 0 ] || return 0
