@@ -45,7 +45,7 @@ from .fault_search import Attempts, FaultSearch
 from .fault_trials import holding_back, look_for_faults, noted
 from .frame import Frame, at_heights, at_origin, frame_of, initial_pose
 from .graph_store import FAILURES, GraphStore, culprits, name_of, quarantine_findings, tracked_of
-from .judgement import Judgement, against_rivals, determined, judged
+from .judgement import Judgement, against_rivals, determined, judged, moves
 from .odometry_faults import solved_sizes
 from .schedule import GrowthClock, Schedule
 from .solution import Location, TrackedMap, Verdict, VerdictKind
@@ -549,8 +549,6 @@ class Auditor:
 
 def _farthest(contest: Contest, other: Candidate, robots: Collection[str]) -> float:
     """Metres by which the newest pose of one of the robots is elsewhere in another map."""
-    segments = contest.frame.segments
-    own = np.isin(segments.robot, [contest.frame.graph.robots.index(name) for name in robots])
-    last = segments.last[own]
-    moves = other.whole.translation[last] - contest.best.whole.translation[last]
-    return float(np.max(np.linalg.norm(moves, axis=1), initial=0.0))
+    frame = contest.frame
+    own = np.isin(frame.segments.robot, [frame.graph.robots.index(name) for name in robots])
+    return float(np.max(np.linalg.norm(moves(contest, other)[own], axis=1), initial=0.0))

@@ -157,7 +157,7 @@ def against_rivals(
     """
     best, result, accepted = contest.best, list(verdicts), config.backend.observability
     for rival in contest.rivals(accepted.flip_cost):
-        away = np.linalg.norm(_moves(contest, rival), axis=1)
+        away = np.linalg.norm(moves(contest, rival), axis=1)
         for number, verdict in enumerate(result):
             result[number] = verdict = replace(
                 verdict, apart_m=max(verdict.apart_m, float(away[number])))
@@ -169,7 +169,7 @@ def against_rivals(
         return tuple(result)
     elsewhere = [
         rival for rival in contest.candidates if rival is not best and np.isfinite(rival.value)
-        and np.max(np.linalg.norm(_moves(contest, rival), axis=1)) > accepted.alert_limit_m]
+        and np.max(np.linalg.norm(moves(contest, rival), axis=1)) > accepted.alert_limit_m]
     for rival in sorted(elsewhere, key=lambda other: other.value)[:_MOST_EXAMINED]:
         if any(verdict.location is Location.LOCATED for verdict in result):
             there = _examined(
@@ -191,14 +191,14 @@ def beside_faults(
         logsumexp(there.log_odds(prior)) - logsumexp(here.log_odds(prior)))
     if log_odds < np.log(prior):
         return verdicts
-    result, moves = list(verdicts), _moves(contest, rival)
+    result, moved = list(verdicts), moves(contest, rival)
     newest = {verdict.robot: number for number, verdict in enumerate(verdicts)}
     for number, verdict in enumerate(verdicts):
         row = there.place(verdict.robot) if newest[verdict.robot] == number else -1
-        shifts = np.zeros((len(likely), moves.shape[1]))
+        shifts = np.zeros((len(likely), moved.shape[1]))
         if row >= 0:
             shifts[1:] = there.lone_shift[row].T
-        away = np.linalg.norm(moves[number] + shifts, axis=1)
+        away = np.linalg.norm(moved[number] + shifts, axis=1)
         risk = likely * (away > accepted.alert_limit_m)
         certain = away[0] > accepted.alert_limit_m
         if verdict.location is Location.LOCATED and (
@@ -215,7 +215,7 @@ def _ambiguous(verdict: SegmentVerdict, words: str, apart_m: float) -> SegmentVe
                    missing=f'{words} and has it {apart_m:.1f} m away')
 
 
-def _moves(contest: Contest, rival: Candidate) -> Array:
+def moves(contest: Contest, rival: Candidate) -> Array:
     """(b, d): from the newest pose of each segment in the best map to that in another, metres."""
     last = contest.frame.segments.last
     return np.asarray(rival.whole.translation[last] - contest.best.whole.translation[last])
