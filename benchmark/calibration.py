@@ -1,15 +1,13 @@
 """Are radios found by calibration, and are their sigmas honest: simulated families.
 
 Normalised errors squared (NEES) of all biases (and of the scale), divided by their number: 1 where
-covariances are right; likewise of the logarithms of odometry's variances that are found wrong.
-Errors of trajectories against those with the true radios.
-`python -m benchmark.calibration [--runs 20] [--first 1] [--families NAME...] [--picture P.png]`
+covariances are right. Errors of trajectories against those with the true radios.
+`python -m benchmark.calibration [--runs 20] [--first 1] [--families NAME...]`
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import chi2
@@ -20,18 +18,16 @@ from sparser_ros.backend.calibrate.self_calibration import (
     robust_solver,
     self_calibrate,
 )
-from sparser_ros.backend.integrity.noise import MOVES, TURNS
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.graph import Estimate, Graph, Poses, Ranges, RelativePoses, empty_graph
+from sparser_ros.graph import Estimate, Graph, Poses, RelativePoses, empty_graph
 from sparser_ros.graph.ends import RangeEnds, range_ends
-from sparser_ros.linalg.rotations import align, angle_to_matrix
-from sparser_ros.plot.figure import figure
+from sparser_ros.linalg.rotations import aligned_errors, angle_to_matrix
 
 from . import synthetic
 from .table import Row, Table, parser, run_main
 
-STEP_S = 0.5
+STEP_S, STEPS = 0.5, 240
 SPEED_M_S = 0.5
 MOVE_SIGMA_M, TURN_SIGMA_RAD = 0.005, 0.002
 """Odometry noise of a step."""
@@ -63,10 +59,6 @@ class Family:
     """Steps between the ranges of a pair."""
     honest: bool = True
     """Odometry claims its noise; else three times as much, and ranges sixteen times theirs."""
-    minutes: float = 2.0
-    odometry_wrong: bool = False
-    """Claimed sigmas of odometry are wrong as well, between 1 / 5 and 5, each robot's translations
-    and rotations by factors of their own."""
 
 
 FAMILIES = (
@@ -79,8 +71,6 @@ FAMILIES = (
     Family('6 known beacons, scale', known=6, scaled=True),
     Family('no known beacons, scale', scaled=True),
     Family('few ranges of unknown noise, no bias', biased=False, every=24, honest=False),
-    Family('6 known beacons, odometry wrong', known=6, minutes=8.0, odometry_wrong=True),
-    Family('no known beacons, odometry wrong', minutes=8.0, odometry_wrong=True),
 )
 
 
@@ -94,25 +84,11 @@ class RadioWorld:
     bias_m: Array
     """(r,): of robots, then of beacons."""
     scale: float
-    odometry_factor: Array
-    """(2 robots,): claimed over true sigma of translations, then of rotations."""
-
-    def until(self, seconds: float) -> RadioWorld:
-        n = int(np.searchsorted(_seconds(self.measured), seconds, side='right'))
-        return replace(
-            self, measured=synthetic.first_poses(self.measured, n),
-            calibrated=synthetic.first_poses(self.calibrated, n), truth=Estimate(
-                self.truth.rotation[:n], self.truth.translation[:n], self.truth.landmarks))
-
-
-def _seconds(graph: Graph) -> Array:
-    return np.asarray((graph.poses.stamp_ns - graph.poses.stamp_ns[0]) * 1e-9)
 
 
 def radio_world(family: Family, seed: int, robots: int = 3) -> RadioWorld:
     """Robots on closed curves in the circle of beacons."""
-    steps = round(60 * family.minutes / STEP_S)
-    random = np.random.default_rng([seed, 14])
+    steps, random = STEPS, np.random.default_rng([seed, 14])
     rotation, translation = _paths(family, robots, steps, random)
     beacons = _beacons(family, random)
     truth = Estimate(rotation, translation, beacons)
@@ -133,14 +109,6 @@ def radio_world(family: Family, seed: int, robots: int = 3) -> RadioWorld:
     clean = np.abs(
         distance + RANGE_SIGMA_M * random.normal(size=len(source))
         + _excess(family, ends, random))
-    made = _with_radios(family, bare, ranges, ends, clean, truth, random)
-    return _with_odometry(made, random) if family.odometry_wrong else made
-
-
-def _with_radios(
-    family: Family, bare: Graph, ranges: Ranges, ends: RangeEnds, clean: Array, truth: Estimate,
-    random: np.random.Generator,
-) -> RadioWorld:
     bias = random.uniform(*BIAS_M, len(ends.names)) * family.biased
     scale = float(random.uniform(*SCALE)) if family.scaled else 1.0
     factor = float(SIGMA_FACTOR ** random.uniform(-1, 1)) if family.honest else 16.0
@@ -148,17 +116,7 @@ def _with_radios(
     return RadioWorld(
         bare.replaced(ranges=ranges.replaced(
             distance_m=measured, precision=ranges.precision / factor**2)).validate(),
-        bare.replaced(ranges=ranges.replaced(distance_m=clean)).validate(), truth, bias, scale,
-        np.full(2 * len(bare.robots), 1.0 if family.honest else 3.0))
-
-
-def _with_odometry(made: RadioWorld, random: np.random.Generator) -> RadioWorld:
-    """The same with wrong claims of the odometry."""
-    factor = SIGMA_FACTOR ** random.uniform(-1, 1, len(made.odometry_factor))
-    rel = made.measured.relative_poses
-    moves, turns = factor.reshape(2, -1)[:, made.measured.poses.robot[rel.i]]
-    return replace(made, odometry_factor=factor, measured=made.measured.replaced(
-        relative_poses=rel.replaced(tau=rel.tau / moves**2, kappa=rel.kappa / turns**2)))
+        bare.replaced(ranges=ranges.replaced(distance_m=clean)).validate(), truth, bias, scale)
 
 
 def _paths(
@@ -236,9 +194,6 @@ def _excess(family: Family, ends: RangeEnds, random: np.random.Generator) -> Arr
 CONFIDENCE = 0.95
 RATIO = 1.15
 """Error of a trajectory over that with the true radios that counts as as good."""
-TIMES_S = (5, 10, 15, 20, 30, 45, 60, 90, 120)
-SURE_M = 0.05
-"""Standard deviation from which a pair of radios counts as calibrated."""
 
 
 @dataclass(frozen=True)
@@ -255,15 +210,6 @@ class Outcome:
     aligned: float
     """`ate_m` of the calibrated trajectory, aligned by a rigid motion as in every report, over that
     with the true radios."""
-    shape: float
-    """Error of the calibrated trajectory over that with the true radios, both aligned by all that
-    ranges and odometry leave open: place, heading, and size where ranges have a scale."""
-    sources: int
-    """Variances of odometry that were found to be wrong."""
-    sources_nees: float
-    """Squared normalised error of their logarithms."""
-    sources_rms: float
-    """Error of the logarithms of all claimed sigmas of odometry, root mean square, as found."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -273,21 +219,14 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--families', nargs='*', metavar='NAME', default=[],
                       choices=[family.name for family in FAMILIES],
                       help='only these (default: all)')
-    made.add_argument('--picture', type=Path, metavar='P.png',
-                      help='draw errors over time instead, of the first two families')
     args = made.parse_args(argv)
     families = [f for f in FAMILIES if not args.families or f.name in args.families]
     seeds = range(args.first, args.first + args.runs)
-    if args.picture:
-        draw(args.picture, families[:2], seeds)
-        return 0
     table = Table('calibration', 'Radios found with the map, on simulation', {
         'family': 'family', 'runs': 'runs', 'applied': 'applied', 'nees': 'NEES', 'low': 'from',
         'high': 'to', 'common': 'common rms', 'raw': 'raw m', 'true': 'true radios m',
         'found': 'calibrated m', 'near': f'in map within {RATIO}',
-        'aligned': f'ATE within {RATIO}', 'shape': f'shape within {RATIO}',
-        'sources': 'odometry found', 'log': 'log sigma off',
-        'log_nees': 'its NEES', 'log_low': 'from', 'log_high': 'to'}, args.out)
+        'aligned': f'ATE within {RATIO}'}, args.out)
     for family in families:
         table.add(summary(family, [outcome(family, seed) for seed in seeds]))
     return 0
@@ -308,22 +247,7 @@ def outcome(family: Family, seed: int) -> Outcome:
         float(one @ error[:len(one)] / np.sqrt(one @ biases @ one)), found.applied,
         ate(family, raw, world.truth), ate(family, best, world.truth),
         ate(family, found.estimate, world.truth),
-        aligned(found.estimate, world.truth) / aligned(best, world.truth),
-        aligned(found.estimate, world.truth, family.scaled) / aligned(
-            best, world.truth, family.scaled),
-        *sources(world, found))
-
-
-def sources(world: RadioWorld, found: SelfCalibration) -> tuple[int, float, float]:
-    """Of the odometry: sources used, squared normalised error of these, error of all sigmas."""
-    noise, spread = found.odometry_noise.noise.log_factor, found.odometry_noise.log_sigma
-    names = world.measured.robots
-    sources = [(part, name) for part in (MOVES, TURNS) for name in names]
-    off = np.array([noise.get(source, 0.0) for source in sources]) + 2 * np.log(
-        world.odometry_factor)
-    used = [k for k, source in enumerate(sources) if source in noise]
-    return (len(used), float(sum((off[k] / spread[sources[k]]) ** 2 for k in used)),
-            float(np.sqrt(np.mean(off**2)) / 2))
+        aligned(found.estimate, world.truth) / aligned(best, world.truth))
 
 
 def calibrated(family: Family, world: RadioWorld, initial: Estimate) -> SelfCalibration:
@@ -350,22 +274,14 @@ def ate(family: Family, estimate: Estimate, truth: Estimate) -> float:
     return float(np.mean(np.linalg.norm(estimate.translation - truth.translation, axis=1)))
 
 
-def aligned(estimate: Estimate, truth: Estimate, scaled: bool = False) -> float:
-    """Mean error of positions after alignment by a rigid motion, or by a similarity (Umeyama)."""
-    true = truth.translation
-    points = estimate.moved(*align(estimate.translation, true)).translation
-    if scaled:
-        middle, centre = np.mean(points, axis=0), np.mean(true, axis=0)
-        size = float(np.sum((points - middle) * (true - centre)) / np.sum((points - middle) ** 2))
-        points = centre + size * (points - middle)
-    return float(np.mean(np.linalg.norm(points - true, axis=1)))
+def aligned(estimate: Estimate, truth: Estimate) -> float:
+    """Mean error of positions after alignment."""
+    return float(np.mean(aligned_errors(estimate.translation, truth.translation)))
 
 
 def summary(family: Family, outcomes: list[Outcome]) -> Row:
     degrees = sum(one.degrees for one in outcomes)
     low, high = band(degrees)
-    used = sum(one.sources for one in outcomes)
-    log_low, log_high = band(used) if used else (None, None)
 
     def share(true: list[bool]) -> str:
         return f'{100 * np.mean(true):.0f} %'
@@ -380,53 +296,13 @@ def summary(family: Family, outcomes: list[Outcome]) -> Row:
         'high': high, 'common': float(np.sqrt(np.mean([o.common**2 for o in outcomes]))),
         'raw': middle('raw_m'), 'true': middle('true_m'), 'found': middle('found_m'),
         'near': share([o.found_m <= RATIO * o.true_m for o in outcomes]),
-        'aligned': share([o.aligned <= RATIO for o in outcomes]),
-        'shape': share([o.shape <= RATIO for o in outcomes]),
-        'sources': used, 'log': middle('sources_rms'),
-        'log_nees': sum(one.sources_nees for one in outcomes) / used if used else None,
-        'log_low': log_low, 'log_high': log_high}
+        'aligned': share([o.aligned <= RATIO for o in outcomes])}
 
 
 def band(degrees: int) -> tuple[float, float]:
     """What holds 95 % of the means of so many squared normalised errors."""
     low, high = chi2.ppf([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], degrees) / degrees
     return float(low), float(high)
-
-
-def draw(path: Path, families: list[Family], seeds: range) -> None:
-    """Largest bias error and standard deviation of any pair of radios over the time driven."""
-    with figure(path, 5.0 * len(families), 3.6) as drawing:
-        axes = np.atleast_1d(drawing.subplots(1, len(families), sharey=True))
-        for axis, family in zip(axes, families, strict=True):
-            error, spread = np.array(
-                [over_time(family, seed) for seed in seeds]).transpose(1, 0, 2)
-            axis.semilogy(TIMES_S, error.T, color='0.8', linewidth=0.8)
-            axis.semilogy(TIMES_S, np.median(error, axis=0), label='error, median')
-            axis.semilogy(TIMES_S, np.median(spread, axis=0), '--', label='claimed sigma, median')
-            axis.axhline(SURE_M, color='0.5', linewidth=0.8)
-            axis.set(title=family.name, xlabel='driven [s]')
-            sure = [float(TIMES_S[np.argmax(row <= SURE_M)]) if np.any(row <= SURE_M) else np.inf
-                    for row in spread]
-            print(f'{family.name}: sigma of pairs below {SURE_M} m after {np.median(sure):g} s '
-                  f'(median; {min(sure):g} to {max(sure):g} s)')
-        axes[0].set_ylabel('bias of a pair, rms of all pairs [m]')
-        axes[0].legend()
-
-
-def over_time(family: Family, seed: int) -> tuple[list[float], list[float]]:
-    """Root mean square over all pairs of error and of standard deviation, after each of TIMES_S."""
-    world = radio_world(family, seed)
-    error, spread = [], []
-    for seconds in TIMES_S:
-        part = world.until(seconds)
-        found = calibrated(family, part, part.truth)
-        low, high, _ = found.ends.pairs
-        values, covariance = found.found.values, found.found.covariance
-        miss = world.bias_m - values[:len(world.bias_m)]
-        variance = covariance[low, low] + covariance[high, high] + 2 * covariance[low, high]
-        error.append(float(np.sqrt(np.mean((miss[low] + miss[high])**2))))
-        spread.append(float(np.sqrt(np.mean(variance))))
-    return error, spread
 
 
 if __name__ == '__main__':

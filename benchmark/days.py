@@ -27,7 +27,6 @@ from sparser_ros.node.messages import path_bytes
 from sparser_ros.node.picture import map_to_odom, rows_of, trajectory
 from sparser_ros.node.pipeline import Pipeline
 from sparser_ros.node.publishers import MOST_POSES
-from sparser_ros.plot.figure import COLOURS, figure
 
 from .scenarios import RECENT_S, SECOND, samples_of, seconds_of
 from .table import Row, Table, median, parser, rmse, run_main
@@ -63,7 +62,6 @@ def main(argv: list[str] | None = None) -> int:
         range_rate=1.0, truth_rate=0.0))
     for found in measured(run, config_of(run, args), args.tick, args.sample):
         table.add(found)
-        draw(args.out / 'days.png', table.rows)
     table.note('Memory of the node: growth of the resident set since the start, which holds the '
                'simulated data; of tracker and auditor: resident set. Latency: from data to a '
                'solution with all of them, median and longest since the row before. Intake: '
@@ -197,28 +195,6 @@ def resident_mb(process: int | str | None) -> float:
         return math.nan
     size = re.search(r'VmRSS:\s+(\d+)', status)
     return int(size[1]) / 1e3 if size else math.nan
-
-
-def draw(path: Path, rows: list[Row]) -> None:
-    """Graph, memory, latency and errors over the hours of a run (`benchmark.days`)."""
-    panels = {
-        'keyframes': {'so far': 'handed_over', 'in the graph': 'keyframes'},
-        'resident set, MB': {'node (growth)': 'node_mb', 'tracker': 'tracker_mb',
-                             'auditor': 'auditor_mb'},
-        'latency, s': {'median': 'latency_s', 'longest': 'latency_max_s'},
-        'ATE, m': {'all poses in the graph': 'ate_m', 'newest 10 min': 'ate_recent_m'},
-    }
-    with figure(path, 9.0, 5.4) as drawing:
-        for number, (title, lines) in enumerate(panels.items()):
-            axes = drawing.add_subplot(2, 2, number + 1)
-            for colour, (label, key) in zip(COLOURS, lines.items(), strict=False):
-                axes.plot([row['hours'] for row in rows], [row.get(key, np.nan) for row in rows],
-                          color=colour, lw=1.2, label=label)
-            axes.set_title(title, fontsize=9)
-            axes.set_ylim(bottom=0)
-            axes.set_xlabel('hours of data', fontsize=8)
-            axes.tick_params(labelsize=7)
-            axes.legend(fontsize=7, frameon=False)
 
 
 if __name__ == '__main__':

@@ -2,7 +2,7 @@
 
 From one random rank-5 start to 1 % above the best relaxed cost (at least 0.001 above it).
 `python -m benchmark.formulations [--problems …] [--seeds 3]`; with `--poses 1000 2000 …` on the
-paper's spheres of so many poses, with the time of the precomputation and pictures.
+paper's spheres of so many poses, with the time of the precomputation.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sparser_ros.config import ConfigError, SolverConfig, SolverError
 from sparser_ros.graph import Graph, cost, estimate_of
 from sparser_ros.io import graph_file
 from sparser_ros.linalg.process import single_threaded_blas
-from sparser_ros.plot.figure import COLOURS, figure
 from sparser_ros.solver import SolveStatus, solve
 from sparser_ros.solver.formulations import FORMULATIONS, Dense
 from sparser_ros.solver.problem import QuadraticProblem
@@ -53,8 +50,6 @@ PROBLEMS: dict[str, tuple[str, Callable[[Path | None], Graph]]] = {
 PLANTED = ('sphere1k-network', 'intel-network')
 """Networks that are nearly flexible: their relaxed cost falls for thousands of steps. They are
 solved down to the cost of the true positions."""
-Curve = list[tuple[float, float]]
-"""(poses, figure)"""
 
 
 def read(data: Path | None, name: str) -> Graph:
@@ -94,30 +89,21 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def sweep(args: argparse.Namespace, columns: dict[str, str]) -> int:
-    """The paper's spheres, precomputation, and two pictures."""
+    """The paper's spheres, and precomputation."""
     table = Table('sweep', 'Sphere sweep: random rank-5 start to 1 % of the best cost', {
         'poses': 'poses', **columns, 'ours_ms': 'set-up ms', 'dense_ms': 'dense set-up ms',
         'dense_mib': 'dense MiB'}, args.out, 'formulations')
-    seconds: dict[str, Curve] = {name: [] for name in FORMULATIONS}
     left = list(FORMULATIONS)
     for poses in args.poses:
         graph = generators.sphere(laps=poses // generators.LAP).validate()
         row = race(graph, left, args)
         left = [name for name in left if name in row['figures']]
         table.add({'poses': graph.n_poses, **row, **precomputed(graph, 'dense' in left)})
-        for name in left:
-            seconds[name].append((graph.n_poses, row['figures'][name]['cpu_s']))
     table.note(
         f'Medians of {args.seeds} seeds, CPU seconds of set-up and relaxation in one process. – = '
         f'not within {args.timeout:g} s here or on a smaller sphere, or the explicit matrix does '
         'not fit. Set-up: Q_cc, B, M and the factor of M, median of 5; the dense matrix comes on '
         'top.')
-    curves = {name: curve for name, curve in seconds.items() if curve}
-    draw(args.out / 'sweep.png', curves, 'CPU seconds to 1 %')
-    base = dict(seconds['schur'])
-    draw(args.out / 'sweep_speedup.png', {
-        name: [(n, s / base[n]) for n, s in curve if n in base]
-        for name, curve in curves.items() if name != 'schur'}, 'time relative to schur')
     return 0
 
 
@@ -182,17 +168,6 @@ def precomputed(graph: Graph, dense: bool) -> Row:
         if dense:
             row['dense_ms'] = ours + timed_ms(lambda: Dense(schur))
     return row
-
-
-def draw(path: Path, lines: dict[str, Curve], ylabel: str) -> None:
-    """One figure per solver against the number of poses, both axes logarithmic."""
-    with figure(path, 5.5, 4.0) as drawing:
-        axes = drawing.add_subplot()
-        for colour, (name, points) in zip(COLOURS, lines.items(), strict=False):
-            n, value = np.asarray(points, dtype=float).T
-            axes.loglog(n, value, 'o-', color=colour, label=name, lw=1.2, ms=4)
-        axes.set(xlabel='poses', ylabel=ylabel)
-        axes.legend(fontsize=8, frameon=False)
 
 
 if __name__ == '__main__':

@@ -3,14 +3,14 @@
 A robot-second is misleading when the robot is `located` and its newest pose is further from the
 truth than the alert limit. It is silent when neither front-end nor solution lists a finding. An
 event is an interval of misleading seconds of one robot that lasts longer than the time to alert.
-True errors against protection levels make a Stanford diagram (stanford.png), of real sets as well.
+True errors are compared with protection levels, of real sets as well.
 `python -m benchmark.integrity [--faults gross burst] [--seeds 20] [--sets tiers plaza2]`
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,6 @@ from scipy.special import betaincinv
 from scipy.stats import chi2
 
 from sparser_ros.array_types import Array, Index
-from sparser_ros.backend.replay.prospects import prospects
 from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.scene import datum_of, relative_to
 from sparser_ros.backend.session.session import Session
@@ -34,7 +33,6 @@ from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.linalg.rotations import align
-from sparser_ros.plot.figure import COLOURS, FAINT, REJECTED, figure
 
 from . import stream
 from .datasets import chosen, directory
@@ -55,9 +53,6 @@ REGIONS = {
     'misleading, unavailable': 'limit < level < error',
     'hazardous': 'level <= limit < error',
 }
-BINS = 60
-SIDE = 3.0
-"""Length of the axes of a diagram, over the alert limit; what is beyond is drawn at the edge."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +63,6 @@ class Outcome:
     seed: int
     seconds: float
     located: float
-    bound: float
-    """Robot-seconds for which the information of the data lets robots be located at best."""
     misleading: float
     silent: float
     events: int
@@ -195,14 +188,9 @@ def outcome_of(made: Scenario, seed: int) -> Outcome:
                 since[robot] += TICK_S
                 events += since[robot] == TIME_TO_ALERT_S + TICK_S
         state.frontend.add(sample)
-    seconds, share = made.run.duration_s * len(made.run.robots), 0.0
-    if state.solution is not None and state.graph.n_poses:
-        # Measurements that are rejected count as well.
-        share = prospects(state.graph, state.solution.estimate, {}, state.graph.poses.stamp_ns,
-                          made.config.backend).share()
     return Outcome(
-        made.fault, seed, seconds, located, share * seconds, misleading, silent, events,
-        named if made.culprits else None, tuple(points))
+        made.fault, seed, made.run.duration_s * len(made.run.robots), located, misleading, silent,
+        events, named if made.culprits else None, tuple(points))
 
 
 def upper_rate(events: int, hours: float) -> float:
@@ -220,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = made.parse_args(argv)
     table = Table('integrity', 'Misleading information by fault', {
         'fault': 'fault', 'recordings': 'recordings', 'hours': 'robot-hours',
-        'located': 'located %', 'bound': 'at best %', 'misleading': 'misleading s',
+        'located': 'located %', 'misleading': 'misleading s',
         'silent': 'silent s', 'events': 'events longer than 3 s',
         'rate': 'events per robot-hour, below (95 %)',
         'named': 'culprit named',
@@ -233,48 +221,37 @@ def main(argv: Sequence[str] | None = None) -> int:
                 judged, [fault] * args.seeds, seeds, [args.minutes] * args.seeds))
             everything += outcomes
             table.add(row_of(fault, outcomes))
-    panels = {
-        'simulated, no fault': _points(o for o in everything if o.fault == 'clean'),
-        'simulated, one fault': _points(o for o in everything if o.fault != 'clean')}
     if everything:
         table.add(row_of('all', everything))
-        diagram(panels, args.out)
-    for one in chosen(args.sets) if args.sets else ():
-        panels[one.name] = played(directory(args.data) / one.file, args.ticks)
-        diagram(panels, args.out)
-    return 0
-
-
-def _points(outcomes: Iterable[Outcome]) -> Array:
-    return np.array([point for one in outcomes for point in one.points]).reshape(-1, 2)
-
-
-def diagram(points: dict[str, Array], out: Path) -> None:
-    """Table and picture of all panels that have epochs."""
-    panels = {name: one for name, one in points.items() if len(one)}
-    table = Table('stanford', 'Protection levels against true errors', {
+    levels = Table('levels', 'Protection levels against true errors', {
         'name': 'recordings', 'epochs': 'epochs',
         **{region: f'{region} %' for region in REGIONS},
         'level': 'median level m', 'most': '90 % of levels below m',
         'ratio': 'largest error over level',
-        'rate': 'error above level, share below (95 %)'}, out, 'integrity')
-    for name, one in panels.items():
-        table.add(level_row(name, one, ALERT_LIMIT_M))
-    picture(out / 'stanford.png', panels, ALERT_LIMIT_M)
+        'rate': 'error above level, share below (95 %)'}, args.out, 'integrity')
+    for name, outcomes in (
+            ('simulated, no fault', [one for one in everything if one.fault == 'clean']),
+            ('simulated, one fault', [one for one in everything if one.fault != 'clean'])):
+        points = [point for one in outcomes for point in one.points]
+        if points:
+            levels.add(level_row(name, np.array(points)))
+    for one in chosen(args.sets) if args.sets else ():
+        levels.add(level_row(one.name, played(directory(args.data) / one.file, args.ticks)))
+    return 0
 
 
-def counts(points: Array, limit_m: float) -> dict[str, int]:
+def counts(points: Array) -> dict[str, int]:
     """Epochs of each region; points (k, 2) = (error, level), metres."""
     error, level = points[:, 0], points[:, 1]
-    out, usable = error > level, level <= limit_m
+    out, usable = error > level, level <= ALERT_LIMIT_M
     region = np.select(
-        [~out & usable, ~out, usable & (error <= limit_m), ~usable], [0, 1, 2, 3], 4)
+        [~out & usable, ~out, usable & (error <= ALERT_LIMIT_M), ~usable], [0, 1, 2, 3], 4)
     return dict(zip(REGIONS, np.bincount(region, minlength=len(REGIONS)).tolist(), strict=True))
 
 
-def level_row(name: str, points: Array, limit_m: float) -> dict[str, object]:
+def level_row(name: str, points: Array) -> dict[str, object]:
     """One row of the table of levels: shares in percent."""
-    found = counts(points, limit_m)
+    found = counts(points)
     total = max(len(points), 1)
     wrong = found['misleading'] + found['misleading, unavailable'] + found['hazardous']
     finite = points[np.isfinite(points[:, 1])]
@@ -285,32 +262,6 @@ def level_row(name: str, points: Array, limit_m: float) -> dict[str, object]:
         'level': float(np.median(points[:, 1])) if len(points) else None,
         'most': float(np.percentile(points[:, 1], 90, method='higher')) if len(points) else None,
         'rate': float(betaincinv(wrong + 1, total - wrong, CONFIDENCE)) if wrong < total else 1.0}
-
-
-def picture(path: Path, panels: Mapping[str, Array], limit_m: float) -> None:
-    """One diagram a panel: epochs by error and level, logarithmic colours."""
-    from matplotlib.colors import LogNorm
-
-    side = SIDE * limit_m
-    with figure(path, 3.4 * max(len(panels), 1), 3.4) as drawing:
-        for number, (name, points) in enumerate(panels.items()):
-            axes = drawing.add_subplot(1, len(panels), number + 1)
-            axes.fill_between([0, side], [0, side], 0, color=FAINT, alpha=0.2, lw=0)
-            axes.fill_between([limit_m, side], limit_m, 0, color=REJECTED, alpha=0.3, lw=0)
-            axes.plot([0, side], [0, side], color=FAINT, lw=0.8)
-            axes.axhline(limit_m, color=COLOURS[5], lw=0.8, ls='--')
-            if len(points):
-                inside = np.clip(points, 0, side * (1 - 0.5 / BINS))
-                axes.hist2d(
-                    inside[:, 0], inside[:, 1], bins=BINS, range=[[0, side], [0, side]],
-                    cmin=1, norm=LogNorm(), cmap='viridis')
-            found = counts(points, limit_m)
-            axes.set_title(
-                f'{name}: {len(points)} epochs, {found["hazardous"]} hazardous', fontsize=8)
-            axes.set(xlim=(0, side), ylim=(0, side), aspect='equal')
-            axes.tick_params(labelsize=7)
-            axes.set_xlabel('horizontal error, m', fontsize=8)
-            axes.set_ylabel('protection level, m' if number == 0 else '', fontsize=8)
 
 
 def played(path: Path, ticks: int) -> Array:
@@ -339,7 +290,6 @@ def row_of(name: str, outcomes: list[Outcome]) -> dict[str, object]:
     return {
         'fault': name, 'recordings': len(outcomes), 'hours': seconds / 3600,
         'located': 100 * sum(one.located for one in outcomes) / seconds,
-        'bound': 100 * sum(one.bound for one in outcomes) / seconds,
         'misleading': sum(one.misleading for one in outcomes),
         'silent': sum(one.silent for one in outcomes), 'events': events,
         'rate': upper_rate(events, seconds / 3600),

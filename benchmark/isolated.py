@@ -29,7 +29,6 @@ JOBS = {
     'solve': 'benchmark.isolated',
     'stages': 'benchmark.scale',
     'robust': 'benchmark.robust',
-    'gpu': 'benchmark.gpu',
     'ticks': 'benchmark.incremental',
 }
 Figures = dict[str, Any]

@@ -17,9 +17,8 @@ from .options import Kind, Reads, Writes
 
 LABEL = 'parameters'
 """Column of a study that names the parameters of a run in words."""
-TABLES = ('paper', 'practitioner', 'formulations', 'sweep', 'scale', 'online', 'incremental',
-          'robust', 'integrity', 'nees', 'certificate', 'bounds', 'calibration', 'days',
-          'disturbed', 'geometry', 'gpu', 'second_drive', 'thinning')
+TABLES = ('practitioner', 'certificate', 'formulations', 'scale', 'incremental', 'days', 'robust',
+          'integrity', 'available', 'calibration', 'nees')
 
 
 def add_report(subparsers: argparse._SubParsersAction) -> None:

@@ -16,8 +16,6 @@ class SimulationConfig:
     known_beacons: int = option(0, 'so many of them have a known position', lower=0, upper=1000)
     minutes: float = option(10.0, 'duration', unit='min', lower=0.01, upper=1440.0)
     seed: int = option(0, 'seed of all randomness', lower=0)
-    site: int = option(-1, "seed of the beacons' places, for another drive among those of a "
-                       'run with this seed; -1: `seed`', lower=-1)
     dimension: int = option(2, 'plane (2) or space (3)', choices=(2, 3))
     outliers: float = option(
         0.05, 'share of ranges without line of sight, which come out too long',

@@ -132,10 +132,11 @@ class Simulation:
         self.robots = tuple(robot_names(config.robots))
         self.beacon_names = tuple(f'L{k}' for k in range(config.beacons))
         # One random stream per sensor: the options of one leave the data of the others alone.
-        streams = _streams(config.seed)
+        # Motions, beacons, odometry, ranges, closures, altimeters and IMUs.
+        streams = [
+            np.random.default_rng(s) for s in np.random.SeedSequence(config.seed).spawn(6)]
         self.motions = [self._motion(streams[0]) for _ in self.robots]
-        self.beacons = self._beacons(
-            streams[1] if config.site < 0 else _streams(config.site)[1])
+        self.beacons = self._beacons(streams[1])
         self.tracks = [self._track(motion, streams[2]) for motion in self.motions]
         self.exchanges = self._exchanges(streams[3])
         self.closures = self._closures(streams[4])
@@ -317,11 +318,6 @@ class Simulation:
         move = move + CLOSURE_SIGMA_M * random.normal(size=move.shape)
         turn = turn @ _noise(np.full(len(rows), CLOSURE_SIGMA_RAD), d, random)
         return Closures(robot[a], row[a], robot[b], row[b], turn, move, wrong)
-
-
-def _streams(seed: int) -> list[np.random.Generator]:
-    """Motions, beacons, odometry, ranges, closures, altimeters and IMUs."""
-    return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(6)]
 
 
 def _ticks(duration_s: float, rate_hz: float, random: np.random.Generator) -> Index:

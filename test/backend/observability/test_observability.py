@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from backend_world import World, graph_of
 
-from benchmark.geometry import field
 from sparser_ros.backend.observability.alternatives import (
     MOST_STARTS,
     _distinct,
@@ -21,8 +20,11 @@ from sparser_ros.backend.observability.rigid_problem import WIDTH
 from sparser_ros.backend.observability.uncertainty import uncertainty
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import ObservabilityConfig
-from sparser_ros.graph import RelativePoses
+from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.graph import RelativePoses, estimate_of
 from sparser_ros.graph.parts import find_segments
+from sparser_ros.io.simulation import Simulation
+from sparser_ros.io.simulation import graph_of as graph_of_run
 
 LOCATED, POSITION, UNLOCATED = Location.LOCATED, Location.POSITION_ONLY, Location.UNLOCATED
 AMBIGUOUS = Location.AMBIGUOUS
@@ -224,14 +226,20 @@ def test_a_second_stretch_that_nothing_ties_does_not_blur_the_frame():
 APART_M, FLOOR_M = 1.0, 0.1
 
 
-@pytest.mark.parametrize(('motion', 'seed'), [
-    ('curved', 508), ('curved', 511), ('straight', 501)])
-def test_a_rival_is_a_minimum_and_no_stop_on_the_way_back(motion, seed):
+def driven(robots, seconds, seed):
+    """A pose a second of robots among six beacons of unknown position, 5 % of the ranges false."""
+    return graph_of_run(Simulation(SimulationConfig(
+        robots=robots, beacons=6, minutes=seconds / 60, seed=seed, odometry_rate=1.0,
+        radius=30.0)))
+
+
+@pytest.mark.parametrize('seed', [3, 6, 11])
+def test_a_rival_is_a_minimum_and_no_stop_on_the_way_back(seed):
     """Robots after ten seconds: a dozen steps leave rivals on a slope."""
-    now = field(2, 0, motion, seed).until(10)
-    graph, gauge = now.graph, 0
-    turn = now.truth.rotation[0].T
-    truth = now.truth.moved(turn, -turn @ now.truth.translation[0])
+    graph, gauge = driven(2, 10, seed), 0
+    truth = estimate_of(graph)
+    turn = truth.rotation[0].T
+    truth = truth.moved(turn, -turn @ truth.translation[0])
     segments = find_segments(graph)
     believed = RobustWeights({}, 0.1)
     pieces = cut(graph, truth, segments, FLOOR_M)
@@ -251,13 +259,13 @@ def test_a_rival_is_a_minimum_and_no_stop_on_the_way_back(motion, seed):
 def test_hundreds_of_segments_are_compared_in_seconds():
     """Where odometry breaks off at every false fix: pairs of 100 segments were 5000 starts, each
     compared with all others."""
-    now = field(3, 2, 'straight', 3).until(40)
-    graph = now.graph
+    graph = driven(3, 40, 3)
+    truth = estimate_of(graph)
     graph = graph.replaced(relative_poses=graph.relative_poses.take(
         ~graph.relative_poses.odometry))
     segments = find_segments(graph)
     assert len(segments) > 100
-    whole = rigid_problem(graph, now.truth, segments, FLOOR_M, RobustWeights({}, 0.1))
+    whole = rigid_problem(graph, truth, segments, FLOOR_M, RobustWeights({}, 0.1))
     movable = list(range(1, len(segments)))
     begin = time.monotonic()
     starts = proposals(whole, movable, [], APART_M)
