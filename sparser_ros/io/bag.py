@@ -8,6 +8,8 @@ import math
 import os
 import shutil
 import sqlite3
+import struct
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,12 +30,13 @@ from rosbags.interfaces import (
     QosTime,
 )
 from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.rosbag2.storage_mcap import ChunkInfo, McapReader, read_string
 from rosbags.typesys import Stores
 from rosbags.typesys.store import Typestore
 
 from ..array_types import Array
 from ..config import FormatError
-from . import atomic, damaged_bag
+from . import atomic
 from .messages import (
     IMU,
     LANDMARK_SIGHTING,
@@ -92,8 +95,8 @@ class BagMessage:
 class BagReader:
     """A ROS 2 bag: a folder, or one bare .mcap or .db3 file. Iterates in time order.
 
-    Of a folder without usable metadata.yaml the files are read by themselves, of a damaged file
-    what comes first; `faults` says so in words. FormatError where nothing can be read.
+    Of a folder without usable metadata.yaml the files are read by themselves, of an mcap file that
+    was cut off what comes before; `faults` says so in words. FormatError where nothing can be read.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -104,7 +107,6 @@ class BagReader:
                 self.path, None, 'is a ROS 1 bag; convert it: rosbags-convert --src … --dst …')
         if not self.path.exists():
             raise FormatError(self.path, None, 'no such bag')
-        self._damaged: set[Path] = set()
         self.topics: dict[str, str] = {}
         self.counts: dict[str, int] = {}
         spans = []
@@ -140,45 +142,36 @@ class BagReader:
     def _stream(
         self, part: Path, reader: AnyReader, topics: Collection[str] | None
     ) -> Iterator[tuple[int, Connection, bytes]]:
-        """The messages of one file or folder; where it turns out to be damaged, what is left."""
-        last = -1
+        """The messages of one file or folder, up to where it turns out to be damaged."""
+        chosen = [c for c in reader.connections if topics is None or c.topic in topics]
         try:
-            for connection, stamp, raw in _of_topics(reader, topics):
+            # Without connections it would give all of them.
+            for connection, stamp, raw in reader.messages(connections=chosen) if chosen else ():
                 if isinstance(stamp, int) and isinstance(raw, bytes):
-                    last = max(last, stamp)
                     yield stamp, connection, raw
-            return
         except Exception as error:
-            reason = f'is damaged: {_reason(error)}'
-        if part.is_dir():
-            self._tell(f'{part}: {reason}; the messages before it are used')
-            return
-        with closing(self._salvaged(part, reason)) as rest:
-            for connection, stamp, raw in _of_topics(rest, topics):
-                if stamp > last:
-                    yield stamp, connection, raw
+            self._tell(f'{part}: is damaged: {_reason(error)}; the messages before that are used')
 
     def _readable_parts(self, stack: ExitStack) -> dict[Path, AnyReader]:
         """The bag itself, or the files of a folder whose metadata are of no use, opened."""
-        whole = None
-        try:
-            whole = stack.enter_context(closing(self._ordinary(self.path)))
-            if whole.message_count:
-                return {self.path: whole}
-            reason = 'it says that it holds no message'
-        except Exception as error:
-            reason = _reason(error)
-        files = sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
+        whole, reason, files = None, '', [self.path]
+        if self.path.is_dir():
+            try:
+                whole = stack.enter_context(closing(self._ordinary(self.path)))
+                if whole.message_count:
+                    return {self.path: whole}
+                reason = 'it says that it holds no message'
+            except Exception as error:
+                reason = _reason(error)
+            files = sorted(file for file in self.path.iterdir()
+                           if file.suffix in STORAGE_SUFFIXES and file.is_file())
         parts = {}
         for file in files:
-            if file.suffix in STORAGE_SUFFIXES and file.is_file():
-                try:
-                    reader = self._salvaged(file, reason) if whole else self._reader(file)
-                except FormatError as error:
-                    reason = str(error).removeprefix(f'{self.path}: ')
-                    continue
-                parts[file] = stack.enter_context(closing(reader))
-        if not parts and whole is not None:
+            try:
+                parts[file] = stack.enter_context(closing(self._reader(file)))
+            except FormatError as error:
+                reason = str(error).removeprefix(f'{self.path}: ')
+        if whole is not None and not any(reader.message_count for reader in parts.values()):
             return {self.path: whole}
         if not parts:
             raise FormatError(
@@ -198,31 +191,30 @@ class BagReader:
             yield [stack.enter_context(closing(self._reader(part))) for part in self._parts]
 
     def _reader(self, part: Path) -> AnyReader:
-        if part in self._damaged:
-            return damaged_bag.opened(part, typestore())[0]
+        """A reader, of an mcap file without its end as well; FormatError where there is none."""
         try:
             return self._ordinary(part)
         except Exception as error:
-            return self._salvaged(part, _reason(error))
-
-    def _ordinary(self, part: Path) -> AnyReader:
-        reader = AnyReader([part], default_typestore=typestore())
-        reader.open()
-        return reader
-
-    def _salvaged(self, part: Path, reason: str) -> AnyReader:
-        """A reader of what comes first in a damaged file; FormatError where that is nothing."""
+            reason = _reason(error)
+        if part.suffix != '.mcap':
+            raise FormatError(part, None, f'{reason} (`sqlite3 BAG.db3 .recover` may help)')
+        storage = _CutMcap(part)
         try:
-            reader, fault = damaged_bag.opened(part, typestore())
+            reader = self._ordinary(part, storage)
         except Exception as error:
             raise FormatError(part, None, f'{reason} ({_reason(error)})') from None
         if not reader.message_count:
             reader.close()
-            raise FormatError(
-                part, None, f'{reason}: no message in it can be read; record it again, or repair '
-                'it: `mcap recover` or `sqlite3 BAG.db3 .recover`')
-        self._damaged.add(part)
-        self._tell(fault)
+            raise FormatError(part, None, f'{reason}: no message in it can be read')
+        self._tell(f'{part}: {reason} It is cut off or damaged at byte {storage.data_end}: the '
+                   f'{reader.message_count} messages before that are used')
+        return reader
+
+    def _ordinary(self, part: Path, storage: McapReader | None = None) -> AnyReader:
+        reader = AnyReader([part], default_typestore=typestore())
+        if storage is not None:
+            reader.readers[0].storage = storage  # type: ignore[union-attr]
+        reader.open()
         return reader
 
     def _tell(self, text: str) -> None:
@@ -253,14 +245,6 @@ def _reason(error: Exception) -> str:
     return lines[0][:MOST_WORDS]
 
 
-def _of_topics(
-    reader: AnyReader, topics: Collection[str] | None
-) -> Iterator[tuple[Connection, int, bytes]]:
-    chosen = [c for c in reader.connections if topics is None or c.topic in topics]
-    # Without connections it would give all of them.
-    return reader.messages(connections=chosen) if chosen else iter(())
-
-
 def _fits(store: Typestore, msgtype: str, raw: bytes) -> bool:
     if msgtype not in store.fielddefs:
         return True
@@ -269,6 +253,55 @@ def _fits(store: Typestore, msgtype: str, raw: bytes) -> bool:
     except Exception:
         return False
     return True
+
+
+class _CutMcap(McapReader):
+    """An mcap file without its end, as a killed recorder leaves it: whole records and chunks."""
+
+    def _open(self) -> None:
+        """Find connections and chunks record by record, up to the first that is not whole."""
+        bio = self.bio
+        assert bio is not None
+        size = os.fstat(bio.fileno()).st_size
+        magic = bio.read(8)
+        if magic != b'\x89MCAP0\r\n':
+            raise ValueError('it does not begin like an mcap file')
+        end, counts, spans = len(magic), Counter[int](), []
+        while bio.seek(end) + 9 <= size:
+            kind, length = struct.unpack('<BQ', bio.read(9))
+            # Kinds above are reserved or of the summary.
+            if not 0 < kind < 15 or end + 9 + length > size:
+                break
+            self.data_start, self.data_end = end, end + 9 + length
+            try:
+                self.meta_scan()
+            except Exception:
+                break
+            record = self.statistics
+            assert record is not None
+            if record.message_count:
+                counts.update(record.channel_message_counts)
+                spans += [record.start_time, record.end_time]
+            if kind == 6 and record.message_count:
+                bio.seek(end + 9)
+                unpacked = struct.unpack('<QQQI', bio.read(28))[2]
+                compression = read_string(bio)
+                (packed,) = struct.unpack('<Q', bio.read(8))
+                self.chunks.append(ChunkInfo(
+                    record.start_time, record.end_time, end, length, {}, 0, compression, packed,
+                    unpacked, record.channel_message_counts))
+            end += 9 + length
+        self.data_start, self.data_end = len(magic), end
+        self.connections = [c._replace(msgcount=counts[c.id]) for c in self.connections]
+        if spans:
+            self.metadata = self.metadata._replace(
+                duration=max(spans) - min(spans) + 1, start_time=min(spans),
+                end_time=max(spans) + 1, message_count=counts.total())
+
+    def messages(self, *arguments: Any, **named: Any) -> Any:
+        """Those outside of chunks in the order of the file."""
+        read = super().messages if self.chunks else self.messages_scan
+        return read(*arguments, **named)
 
 
 class BagWriter:

@@ -6,6 +6,7 @@ import sqlite3
 import struct
 import zlib
 from contextlib import closing
+from itertools import pairwise
 
 import lz4.frame
 import numpy as np
@@ -150,20 +151,23 @@ def recorded(path, storage, n=40):
     return file
 
 
-def chunk(data, compression):
-    """An mcap file with all its records in one chunk of that compression, without a summary."""
-    at = 8 + 9 + struct.unpack_from('<Q', data, 9)[0]
-    start = at
+def chunks(data, compression, count=20):
+    """An mcap file with its messages in so many chunks of that compression, without a summary."""
+    at = 8
     while data[at] != 6:
         at += 9 + struct.unpack_from('<Q', data, at + 1)[0]
     size = struct.unpack_from('<Q', data, at + 1)[0]
-    first, last, _, _ = struct.unpack_from('<QQQI', data, at + 9)
-    records = data[start:at] + data[at + 9 + 40:at + 9 + size]
-    packed = {'': bytes, 'lz4': lz4.frame.compress, 'zstd': zstd.compress}[compression](records)
-    name = compression.encode()
-    body = struct.pack('<QQQII', first, last, len(records), zlib.crc32(records), len(name)) \
-        + name + struct.pack('<Q', len(packed)) + packed
-    return data[:start] + bytes([6]) + struct.pack('<Q', len(body)) + body
+    inner, ends = data[at + 9 + 40:at + 9 + size], [0]
+    while ends[-1] < len(inner):
+        ends.append(ends[-1] + 9 + struct.unpack_from('<Q', inner, ends[-1] + 1)[0])
+    result, every = data[:at], len(ends) // count + 1
+    for first, last in pairwise([*ends[:-1:every], ends[-1]]):
+        records = inner[first:last]
+        packed = {'': bytes, 'lz4': lz4.frame.compress, 'zstd': zstd.compress}[compression](records)
+        body = struct.pack('<QQQII', 0, 0, len(records), zlib.crc32(records), len(compression)) \
+            + compression.encode() + struct.pack('<Q', len(packed)) + packed
+        result += bytes([6]) + struct.pack('<Q', len(body)) + body
+    return result
 
 
 @pytest.mark.parametrize('storage', ['sqlite3', 'mcap'])
@@ -193,8 +197,8 @@ def test_a_folder_whose_metadata_are_of_no_use_is_read(tmp_path, storage, metada
 
 @pytest.mark.parametrize('compression', ['', 'lz4', 'zstd'])
 def test_of_a_cut_mcap_is_read_what_comes_before(tmp_path, compression):
-    """Within its chunk, as a killed recorder leaves it; one without a summary is read whole."""
-    whole = chunk(recorded(tmp_path / 'bag', 'mcap', 1000).read_bytes(), compression)
+    """Up to its last whole chunk, as a killed recorder leaves it; without a summary it is whole."""
+    whole = chunks(recorded(tmp_path / 'bag', 'mcap', 1000).read_bytes(), compression)
     counts = []
     for share in (1.0, 0.6, 0.3):
         path = tmp_path / 'cut.mcap'
@@ -209,10 +213,10 @@ def test_of_a_cut_mcap_is_read_what_comes_before(tmp_path, compression):
         assert str(path) in fault and f'{len(messages)} messages' in fault
     assert counts[0] == 2000 and 0 < counts[2] < counts[1] < 2000
     if not compression:
-        assert counts[1] == pytest.approx(1200, abs=20)
+        assert counts[1] == pytest.approx(1200, abs=120)
 
 
-def test_of_a_damaged_database_is_read_what_comes_first(tmp_path):
+def test_a_damaged_database_is_named_and_odd_rows_are_left_out(tmp_path):
     path = recorded(tmp_path / 'bag', 'sqlite3', 400)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute('UPDATE messages SET timestamp = "soon" WHERE id = 3')
@@ -223,10 +227,8 @@ def test_of_a_damaged_database_is_read_what_comes_first(tmp_path):
     data[page:page + 4096] = bytes(4096)
     path.write_bytes(data)
     for bag in (path, path.parent):
-        reader = BagReader(bag)
-        messages = list(reader)
-        assert 200 < len(messages) < 800
-        assert any(str(path) in text and 'damaged' in text for text in reader.faults)
+        with pytest.raises(FormatError, match=r'malformed .*sqlite3 BAG.db3 .recover'):
+            BagReader(bag)
 
 
 @pytest.mark.parametrize('storage', ['sqlite3', 'mcap'])
@@ -268,4 +270,4 @@ def test_mutated_bags_end_in_messages_or_one_clear_error(tmp_path, storage):
                 except FormatError as error:
                     assert message.topic in str(error)
         victim.write_bytes(originals[victim])
-    assert read > 24
+    assert read > 16

@@ -62,7 +62,7 @@ def test_the_report_says_what_came_in_and_what_came_out(bag, tmp_path, capsys):
 
 
 def test_of_a_damaged_bag_is_used_what_can_be_read(bag, tmp_path, capsys):
-    """A cut file without metadata, and one message of nonsense; both are told."""
+    """Without metadata, and with one message of nonsense; both are told. A cut file is refused."""
     shutil.copytree(bag / 'bag', tmp_path / 'bag')
     (file,) = (tmp_path / 'bag').glob('*.db3')
     with closing(sqlite3.connect(file)) as database, database:
@@ -78,11 +78,6 @@ def test_of_a_damaged_bag_is_used_what_can_be_read(bag, tmp_path, capsys):
     assert '1 of the messages on /uwb/ranges dropped' in warnings
     data = file.read_bytes()
     file.write_bytes(data[:len(data) * 9 // 10])
-    main(['replay', str(tmp_path / 'bag'), *arguments])
-    report = json.loads((tmp_path / 'r.json').read_text())
-    assert any(str(file) in text and 'damaged' in text for text in report['warnings'])
-    assert report['n_poses'] > 50
-    file.write_bytes(bytes(5000))
     capsys.readouterr()
     assert main(['replay', str(tmp_path / 'bag'), *arguments]) == 2
     shown = capsys.readouterr().err
