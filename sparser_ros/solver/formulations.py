@@ -57,13 +57,12 @@ class Schur:
     def minimise(
         self, y: Array, preconditioner: Preconditioner, rule: StoppingRule,
         observer: Observer | None = None,
-        backend: ComputeBackend | None = None, *, radius: float = math.inf, long: bool = False,
+        backend: ComputeBackend | None = None, *, radius: float = math.inf,
     ) -> TrustRegionRun:
         """The trust region from X_c = y to X_c, on the CPU if no backend is given."""
         backend = backend or ComputeBackend()
         run = backend.minimise(
-            self, self.manifold, self.enter(y), preconditioner, rule, observer, radius,
-            long=long)
+            self, self.manifold, self.enter(y), preconditioner, rule, observer, radius)
         return replace(run, y=self.leave(run.y))
 
 

@@ -307,7 +307,7 @@ class Graduation:
             self._inlier = InlierPreconditioner(self.reweighting)
         self._inlier.prepare()
         run = self.machine.minimise(
-            schur, manifold, y, self._inlier, rule, radius=self._radius, long=True)
+            schur, manifold, y, self._inlier, rule, radius=self._radius)
         self._radius = 4 * run.radius
         self._inlier.report(run.iterations, run.cg_steps)
         return run

@@ -230,7 +230,7 @@ def relax(
     begin = time.perf_counter()
     run = context.formulation.minimise(
         y, preconditioner, context.rule(tolerance, context.config.target_cost, relaxing=True),
-        context.observer('relax'), context.backend, radius=radius, long=True)
+        context.observer('relax'), context.backend, radius=radius)
     tally.clock('solve', begin)
     run = replace(run, trace=[(seconds + tally.relaxed_s, cost) for seconds, cost in run.trace])
     tally.relaxing(begin)

@@ -16,7 +16,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 from typing import Protocol
 
@@ -82,6 +82,9 @@ class StoppingRule:
     max_accepted: int = 1_000_000
     """Most accepted steps; rejected ones only shrink the region."""
     max_cg_steps: int = 2000
+    """Of one iteration."""
+    cg_budget: int = 1_000_000_000
+    """CG steps of the whole run from which on it makes no further iteration."""
     gradient_tolerance: float = 1e-12
     """On |gradient|^2 in the norm of P^-1, an estimate of the cost to gain, over the cost."""
     cost_tolerance: float = 1e-6
@@ -270,6 +273,13 @@ class TrustRegionRun:
     cg_stops: Counter[CGStop] = field(default_factory=Counter)
     """How often CG stopped for which reason."""
 
+    def followed_by(self, rest: TrustRegionRun, since: float) -> TrustRegionRun:
+        """This run and one that went on from its end `since` seconds after its start, as one."""
+        return replace(
+            rest, iterations=self.iterations + rest.iterations,
+            cg_steps=self.cg_steps + rest.cg_steps, cg_stops=self.cg_stops + rest.cg_stops,
+            trace=self.trace + [(since + seconds, cost) for seconds, cost in rest.trace[1:]])
+
 
 def minimise(
     operator: Operator,
@@ -294,7 +304,7 @@ def minimise(
     trace, stops = [(0.0, cost)], Counter[CGStop]()
     iterations = cg_steps = small_gains = 0
     while True:
-        limit = _limit_reached(rule, cost, iterations)
+        limit = _limit_reached(rule, cost, iterations, cg_steps)
         if limit is not None:
             status = limit
             break
@@ -341,9 +351,11 @@ def minimise(
     return TrustRegionRun(y, cost, status, iterations, cg_steps, trace, radius, stops)
 
 
-def _limit_reached(rule: StoppingRule, cost: float, iterations: int) -> SolveStatus | None:
+def _limit_reached(
+    rule: StoppingRule, cost: float, iterations: int, cg_steps: int
+) -> SolveStatus | None:
     """Why no further iteration is made, None if one is."""
-    if iterations >= rule.max_iterations:
+    if iterations >= rule.max_iterations or cg_steps >= rule.cg_budget:
         return SolveStatus.MAX_ITERATIONS
     if cost <= rule.target_cost:
         return SolveStatus.TARGET_REACHED

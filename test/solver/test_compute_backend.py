@@ -155,6 +155,12 @@ def planted(emulated, monkeypatch, tmp_path):
     return plant
 
 
+@pytest.fixture(autouse=True)
+def placed_soon(monkeypatch):
+    """`auto` tries a device after a few CG steps: these graphs take no more."""
+    monkeypatch.setattr(compute_backend, 'PLACING_CG_STEPS', 4)
+
+
 def long_run(arrays, preconditioner=RegularisedQ, rank=5, **options):
     """A run that goes there if a trial speaks for it: (machine, run, the same run on the CPU)."""
     problem = QuadraticProblem(world(3, 2, noise=1.0))
@@ -162,7 +168,7 @@ def long_run(arrays, preconditioner=RegularisedQ, rank=5, **options):
     y = problem.manifold.random_point(rank, np.random.default_rng(4))
     where = ComputeBackend(arrays, 'there', eager=False, **options)
     space, rule = formulate('schur', schur), StoppingRule()
-    run = space.minimise(y, preconditioner(schur), rule, backend=where, long=True)
+    run = space.minimise(y, preconditioner(schur), rule, backend=where)
     return where, run, space.minimise(y, RegularisedQ(schur), rule)
 
 
@@ -197,6 +203,10 @@ def test_auto_stays_where_a_cg_step_is_faster(emulated, monkeypatch, caplog):
     monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
     faster, run, expected = long_run(emulated)
     assert faster.ran == 'gpu' and run.cost == pytest.approx(expected.cost, rel=1e-6)
+    # What the CPU did before counts.
+    assert run.trace[0] == expected.trace[0] and sorted(run.trace) == run.trace
+    assert sum(run.cg_stops.values()) == run.iterations >= len(run.trace) - 1
+    assert run.cg_steps == pytest.approx(expected.cg_steps, rel=0.5)
     assert faster.reason == 'there; a CG step takes 0.1 ms on the GPU, 1 ms on the CPU'
 
 

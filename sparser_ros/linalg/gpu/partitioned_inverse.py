@@ -9,20 +9,18 @@ products, all rows of a group at once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
 from ...array_types import Array, Index
 from ..cholesky import CholeskyFactor
 from ..compiled import Csr, compiled
-from ..ordering import bucketed
 from ..sparse_kernels import sparse_kernels
-from ..symbolic import elimination_parents
 
 GROWTHS = 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 13.0
 """Bounds tried on the entries of a subtree's inverse over those of its part of L."""
@@ -50,11 +48,6 @@ class Grouping:
     def groups(self) -> int:
         return len(self.bounds) - 1
 
-    @property
-    def cost(self) -> float:
-        """Of one solve, in entries: two products a group, there and back."""
-        return 2 * self.entries + 4 * self.groups * PRODUCT_ENTRIES
-
 
 def lower_of(factor: CholeskyFactor) -> Csr:
     """L of a factor of single numbers (b = 1) by columns, the diagonal first in each."""
@@ -69,27 +62,19 @@ class InversePlan:
     """Grouping and patterns for one pattern of L; the values follow each factorisation."""
 
     def __init__(self, factor: CholeskyFactor, growth: float | None = None) -> None:
-        """`growth` bounds fill; by default the cheapest of `gpu_inverse_growth` is taken."""
+        """`growth` bounds fill; by default the cheapest of `GROWTHS` is taken."""
         n = self.n = factor.n
-        indptr, indices, data = lower_of(factor)
-        by_row = sp.csc_matrix((data, indices, indptr), shape=(n, n)).tocsr()
-        parent = elimination_parents(by_row.indptr, by_row.indices)
+        indptr, indices, _ = lower_of(factor)
+        row_starts, row_columns, entry = _transposed(indptr, indices, n)
+        parent = _parents(indptr, indices)
         tries = GROWTHS if growth is None else (growth,)
-        self.grouping = min(
-            (grouped(parent, by_row.indptr, by_row.indices, bound) for bound in tries),
-            key=lambda grouping: grouping.cost)
-        grouping = self.grouping
-        place = np.empty(n, dtype=np.int64)
-        place[grouping.order] = np.arange(n)
-        row, column = place[indices], place[np.repeat(np.arange(n), np.diff(indptr))]
-        group = np.repeat(np.arange(grouping.groups), np.diff(grouping.bounds))
-        inner = group[row] == group[column]
-        self.across = _Pattern(row[~inner], column[~inner], np.flatnonzero(~inner), n)
-        self._inner = _Pattern(row[inner], column[inner], np.flatnonzero(inner), n)
-        parent = elimination_parents(self._inner.row_starts, self._inner.row_columns)
-        starts, rows = _paths(parent)
-        self.inverse = _Pattern(
-            rows, np.repeat(np.arange(n), np.diff(starts)), np.arange(len(rows)), n)
+        self.grouping = grouping = grouped(parent, row_starts, row_columns, tries)
+        inner, across = _split(
+            row_starts, row_columns, entry, grouping.order,
+            np.repeat(np.arange(grouping.groups), np.diff(grouping.bounds)))
+        self._inner, self.across = _Pattern(*inner), _Pattern(*across)
+        starts, rows = _paths(_parents(*inner[:2]))
+        self.inverse = _Pattern(starts, rows, np.arange(len(rows)))
         self._starts, self._rows = starts, rows
 
     def values(self, lower: Array) -> Array:
@@ -121,20 +106,14 @@ class InversePlan:
 
 
 class _Pattern:
-    """A lower triangular pattern by rows and by columns, and where its values come from."""
+    """A lower triangular pattern by columns and by rows, and where its values come from."""
 
-    def __init__(self, row: Index, column: Index, source: Index, n: int) -> None:
-        # Sorted by rows, then stably by columns: rows ascend within columns, and the reverse.
-        _, first = bucketed(row, n)
-        self.column_starts, second = bucketed(column[first], n)
-        by_column = first[second]
-        self.entry = source[by_column]
-        """Source of each value, column by column."""
-        row, column = row[by_column], column[by_column]
-        self.column_rows = row.astype(np.int32)
-        self.row_starts, self.by_row = bucketed(row, n)
-        """Order of the values row by row."""
-        self.row_columns = column[self.by_row].astype(np.int32)
+    def __init__(self, starts: Index, rows: Index, entry: Index) -> None:
+        """By columns, rows ascending; `entry` is the source of each value."""
+        self.column_starts, self.column_rows, self.entry = starts, rows, entry
+        self.row_starts, self.row_columns, self.by_row = _transposed(
+            starts, rows, len(starts) - 1)
+        """`by_row`: order of the values row by row."""
 
 
 class PartitionedInverse:
@@ -187,17 +166,24 @@ class PartitionedInverse:
 
 
 def grouped(
-    parent: Index, row_starts: NDArray[Any], row_columns: NDArray[Any], growth: float
+    parent: Index, row_starts: Index, row_columns: Index, growths: tuple[float, ...] = GROWTHS
 ) -> Grouping:
-    """Groups of a lower triangular pattern by rows, at one bound on fill."""
-    group, entries = _groups(parent, row_starts, row_columns, growth)
+    """The cheapest groups of a lower triangular pattern by rows, of those bounds on fill."""
+    n, least = len(parent), math.inf
+    group, entries = np.zeros(n, dtype=np.int64), 0
+    for growth in growths:
+        tried, filled = _groups(parent, row_starts, row_columns, growth)
+        # Of one solve, in entries: two products a group, there and back.
+        cost = 2 * filled + 4 * (tried.max(initial=0) + 1) * PRODUCT_ENTRIES
+        if cost >= least:
+            # A looser bound fills more, and fewer groups no longer make up for it.
+            break
+        group, entries, least = tried, int(filled), cost
     top = _tops(parent, group)
-    order = np.lexsort((np.arange(len(group)), top, group))
-    bounds = np.concatenate([[0], np.cumsum(np.bincount(group))]) if len(group) else np.zeros(1)
+    order = np.lexsort((np.arange(n), top, group))
+    bounds = np.append(0, np.cumsum(np.bincount(group)))
     last = np.flatnonzero(np.diff(top[order], append=-1))
-    tops = np.repeat(last, np.diff(last, prepend=-1))
-    across = np.count_nonzero(group[row_columns] != np.repeat(group, np.diff(row_starts)))
-    return Grouping(order, bounds.astype(np.int64), tops, int(entries + across))
+    return Grouping(order, bounds, np.repeat(last, np.diff(last, prepend=-1)), entries)
 
 
 def _dense_subtrees(
@@ -220,8 +206,71 @@ _compiled = compiled()
 
 
 @_compiled
+def _transposed(starts, rows, n):  # type: ignore[no-untyped-def]
+    """A pattern by columns, by rows: starts, columns in ascending order, and the entry of each."""
+    row_starts = np.zeros(n + 1, dtype=np.int64)
+    for row in rows:
+        row_starts[row + 1] += 1
+    for i in range(n):
+        row_starts[i + 1] += row_starts[i]
+    at = row_starts[:-1].copy()
+    columns = np.empty(len(rows), dtype=np.int32)
+    entry = np.empty(len(rows), dtype=np.int32)
+    for j in range(len(starts) - 1):
+        for e in range(starts[j], starts[j + 1]):
+            to = at[rows[e]]
+            columns[to] = j
+            entry[to] = e
+            at[rows[e]] += 1
+    return row_starts, columns, entry
+
+
+@_compiled
+def _parents(starts, rows):  # type: ignore[no-untyped-def]
+    """(n,): the row below the diagonal, which comes first, of each column; -1 at roots."""
+    parent = np.full(len(starts) - 1, -1, dtype=np.int64)
+    for j in range(len(parent)):
+        if starts[j + 1] > starts[j] + 1:
+            parent[j] = rows[starts[j] + 1]
+    return parent
+
+
+@_compiled
+def _split(row_starts, row_columns, entry, order, group):  # type: ignore[no-untyped-def]
+    """L within groups and across them, each by columns: starts, rows, entries of L.
+
+    `order` and `group` are the row of L, and the group, at each place; the result is in places.
+    """
+    n = len(order)
+    place = np.empty(n, dtype=np.int64)
+    for k in range(n):
+        place[order[k]] = k
+    count = np.zeros((2, n + 1), dtype=np.int64)
+    for i in range(n):
+        for e in range(row_starts[i], row_starts[i + 1]):
+            j = place[row_columns[e]]
+            count[int(group[j] != group[place[i]]), j + 1] += 1
+    for j in range(n):
+        count[:, j + 1] += count[:, j]
+    at = count[:, :-1].copy()
+    rows = np.empty(len(entry), dtype=np.int32)
+    entries = np.empty(len(entry), dtype=np.int32)
+    inner = count[0, n]
+    at[1] += inner
+    # Row after row, so that rows ascend within columns.
+    for k in range(n):
+        for e in range(row_starts[order[k]], row_starts[order[k] + 1]):
+            j = place[row_columns[e]]
+            side = int(group[j] != group[k])
+            rows[at[side, j]] = k
+            entries[at[side, j]] = entry[e]
+            at[side, j] += 1
+    return ((count[0], rows[:inner], entries[:inner]), (count[1], rows[inner:], entries[inner:]))
+
+
+@_compiled
 def _groups(parent, row_starts, row_columns, growth):  # type: ignore[no-untyped-def]
-    """Group of each row, and the entries of all inverses.
+    """Group of each row, and the entries of all inverses and of L between groups.
 
     A row joins the last group below it while the subtree's inverse has at most `growth` times
     the entries of its part of L.
@@ -232,7 +281,7 @@ def _groups(parent, row_starts, row_columns, growth):  # type: ignore[no-untyped
     size = np.zeros(n, dtype=np.int64)
     inverse = np.zeros(n, dtype=np.int64)
     lower = np.zeros(n, dtype=np.int64)
-    total = 0
+    total = len(row_columns)
     for j in range(n):
         g = max(below[j], 0)
         own = 0
@@ -245,7 +294,7 @@ def _groups(parent, row_starts, row_columns, growth):  # type: ignore[no-untyped
             own = 1
         group[j] = g
         size[j] += 1
-        total += size[j]
+        total += size[j] - own
         inverse[j] += size[j]
         lower[j] += own
         up = parent[j]
