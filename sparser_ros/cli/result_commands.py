@@ -18,7 +18,7 @@ from .options import Kind, Reads, Writes
 LABEL = 'parameters'
 """Column of a study that names the parameters of a run in words."""
 TABLES = ('practitioner', 'certificate', 'formulations', 'scale', 'incremental', 'days', 'robust',
-          'integrity', 'available', 'calibration', 'nees')
+          'integrity', 'available', 'calibration', 'nees', 'gpu')
 
 
 def add_report(subparsers: argparse._SubParsersAction) -> None:
