@@ -29,8 +29,8 @@ from .trust_region import (
 )
 
 LEAST_VARIABLES = 2000
-"""Poses and landmarks from where `auto` tries a GPU: a CG step queues 30 to 60 kernels there, some
-100 us whatever the size."""
+"""Poses, landmarks and ranges from where `auto` tries a GPU: a CG step queues 30 to 60 kernels
+there, some 100 us whatever the size."""
 AGREEMENT = {'retraction': 1e-8, 'operator': 1e-8, 'Hessian product': 1e-8, 'step': 1e-6}
 """Largest difference of what `auto` compares, over the largest entry; differences grow from CG step
 to CG step."""
@@ -277,7 +277,7 @@ def choose(config: SolverConfig, graph: Graph, device: Device = DEVICE) -> Compu
 
 
 def _size(graph: Graph) -> int:
-    return graph.n_poses + graph.n_landmarks
+    return graph.n_poses + graph.n_landmarks + graph.n_bearings
 
 
 def _refusal(config: SolverConfig, graph: Graph) -> str | None:
