@@ -26,7 +26,6 @@ USED_BY = {
     'RejectedMeasurement': 'Part of the answer of `~/rejected`.',
     'Measurements': 'Called as `~/measurements`.',
     'Rejected': 'Called as `~/rejected`.',
-    'StartOver': 'Called as `~/start_over`.',
     'MapName': 'Called as `~/save_as` and `~/load`.',
 }
 FIELD = re.compile(r'^(?P<type>[\w/\[\]]+)\s+(?P<name>\w+)(?:\s*=\s*(?P<value>\S+))?$')

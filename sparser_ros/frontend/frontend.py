@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..array_types import Array, Mask
@@ -51,21 +51,14 @@ class Frontend:
         self._intakes = {intake.kind: intake for intake in intakes}
         self._assembly = Assembly(shared)
 
-    def reset(self, keep_beacons: bool = False,
-              positions: Mapping[str, Sequence[float]] | None = None,
-              sigma_m: float = 0.1, config: SparserConfig | None = None) -> None:
+    def reset(self, config: SparserConfig | None = None) -> None:
         """Forget all data; the next increment has sequence 0.
 
         `config` has other known beacons than before; everything else in it must be the same.
-
-        With `keep_beacons` the beacons at `positions` (map frame) become priors of `sigma_m`, so
-        that the map frame survives.
         """
         if config is not None:
             self.config = self.config.with_radios_of(config)
         self._begin()
-        if keep_beacons and positions:
-            self._radios.know(positions, sigma_m)
 
     # -- data in ---------------------------------------------------------------------------------
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from ..config import SparserConfig
 from .motion import Vector
@@ -120,15 +117,6 @@ class Radios:
 
     def beacon(self, name: str) -> Beacon:
         return self.beacons.get(name) or Beacon(name, None)
-
-    def know(self, positions: Mapping[str, Sequence[float]], sigma_m: float) -> None:
-        """Take over beacon positions found earlier, as priors; configured ones stay."""
-        for name, position in positions.items():
-            old = self.beacons.get(name)
-            values = tuple(float(v) for v in position[: len(self._zero)])
-            if (old is None or old.position is None) and np.all(np.isfinite(values)):
-                self._radios.setdefault(name, Radio('', name, self._zero, math.nan))
-                self.beacons[name] = Beacon(name, values, sigma_m)
 
 
 def flatten_range(distance_m: float, variance: float, rise_m: float) -> tuple[float, float] | None:

@@ -297,16 +297,16 @@ class SparserNode(Node):
     def _raised(self, name: str, text: str) -> None:
         self.get_logger().error(f'exception in the callback {name!r}; the node goes on\n{text}')
 
-    def reset(self, why: str, *, restart_stamps: bool = False, keep_beacons: bool = False,
+    def reset(self, why: str, *, restart_stamps: bool = False,
               config: SparserConfig | None = None) -> None:
         """Forget all data and withdraw everything published in `map`.
 
-        `keep_beacons`: where they are located now; `config` has other known beacons.
+        `config` has other known beacons.
         """
         self.get_logger().warning(f'reset: {why}')
         gc.unfreeze()
         self._epochs_before = self._epoch + 1
-        self.pipeline.reset(keep_beacons=keep_beacons, config=config)
+        self.pipeline.reset(config)
         self.outputs.clear(restart_stamps=restart_stamps)
         self.alarms.clear()
         self._jumped_back = False

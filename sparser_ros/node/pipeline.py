@@ -257,32 +257,21 @@ class Pipeline:
         self.frontend.feed_bytes(route, data, received_ns, self._deserialise)
         self.touched()
 
-    def reset(self, *, keep_beacons: bool, config: SparserConfig | None = None) -> None:
-        """Forget all data; beacons stay where they are known to be if asked for.
+    def reset(self, config: SparserConfig | None = None) -> None:
+        """Forget all data.
 
         What the operator ignores stays ignored, but for stretches of time that are forgotten.
         `config` has other known beacons than before.
         """
-        positions = self.located_beacons() if keep_beacons else None
-        self.frontend.reset(keep_beacons=keep_beacons, positions=positions, config=config)
+        self.frontend.reset(config)
         if config is not None:
             self.configure(config)
         if self.rulings != self.rulings.lasting():
             self.rulings = self.rulings.lasting()
             self.worker.rule(self.rulings)
-        self.recording.restart(self.config, positions, self.rulings)
+        self.recording.restart(self.config, self.rulings)
         self.worker.reset()
         self._begin()
-
-    def located_beacons(self) -> dict[str, list[float]]:
-        """Positions in map, by name."""
-        if self.solution is None:
-            return {}
-        located = self.solution.landmark_located
-        return {
-            name: self.solution.estimate.landmarks[k].tolist()
-            for k, name in enumerate(self.graph.landmarks.names[:len(located)]) if located[k]
-        }
 
     def configure(self, config: SparserConfig) -> None:
         """Apply changed live options from the next solve on."""

@@ -24,7 +24,7 @@ from ..backend.session.treatment import (
 from ..config import ConfigError, SparserError
 from ..config.sparser import SparserConfig
 from ..msg import RejectedMeasurement
-from ..srv import MapName, Measurements, Rejected, StartOver
+from ..srv import MapName, Measurements, Rejected
 from . import saving
 from .callbacks import CallbackTimes, Condition
 from .messages import stamp_ns, time_message
@@ -49,7 +49,7 @@ class Services:
     def __init__(
         self, node: Node, pipeline: Pipeline, times: CallbackTimes, reset: Callable[..., None],
     ) -> None:
-        """`reset(why, keep_beacons=…, config=…)` is the node's."""
+        """`reset(why, config=…)` is the node's."""
         self._node, self._pipeline, self._reset = node, pipeline, reset
         # A suspended coroutine keeps its callback group busy: long services need their own.
         group = ReentrantCallbackGroup()
@@ -61,7 +61,6 @@ class Services:
             (Measurements, 'measurements', self._measurements),
             (Rejected, 'rejected', self._rejected),
             (Trigger, 'reset', self._handle_reset),
-            (StartOver, 'start_over', self._start_over),
             (SetBool, 'pause', self._pause),
         ):
             node.create_service(
@@ -259,17 +258,6 @@ class Services:
         response.success = True
         response.message = 'paused' if request.data else 'running'
         self._node.get_logger().info(response.message)
-        return response
-
-    def _start_over(self, request: Any, response: Any) -> Any:
-        """Forget all data, beacons too unless asked for; pause if asked for."""
-        located = self._pipeline.located_beacons() if request.keep_beacons else {}
-        self._pipeline.paused = request.pause or self._pipeline.paused
-        self._reset('requested by ~/start_over', keep_beacons=request.keep_beacons)
-        response.success = True
-        beacons = f'; {len(located)} beacons stay' if request.keep_beacons else ''
-        paused = '; paused' if self._pipeline.paused else ''
-        response.message = f'all data forgotten{beacons}{paused}'
         return response
 
 

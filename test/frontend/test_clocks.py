@@ -191,17 +191,3 @@ def test_time_going_backwards_raises_a_flag_until_a_reset():
     increment = frontend.take(flush=True)
     assert increment.sequence == increment.poses.index.min() == 0
     assert frontend.counters.odometry.dropped == {}
-
-
-def test_a_reset_can_keep_the_beacons_where_they_were_found():
-    frontend, _ = driven(2.0, radios={'L2': {'beacon': 'L2', 'position': [1.0, 1.0]}})
-    frontend.add(range_sample('A', 'L1', 0.5, 3.0))
-    frontend.reset(keep_beacons=True, positions={'L1': [4.0, 5.0], 'L2': [9.0, 9.0]}, sigma_m=0.2)
-    drive(frontend, [A], 1.0)
-    for beacon in ('L1', 'L2'):
-        frontend.add(range_sample('A', beacon, 0.5, 3.0))
-    graph = graph_of(frontend)
-    assert dict(zip(graph.landmarks.names, graph.landmarks.position.tolist(), strict=True)) == {
-        'L1': [4.0, 5.0], 'L2': [1.0, 1.0]}
-    assert graph.landmarks.fixed[graph.landmarks.names.index('L2')]
-    assert graph.point_priors.precision == pytest.approx([25.0])

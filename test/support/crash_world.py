@@ -72,7 +72,8 @@ class CrashWorld:
     def missing(self):
         """Messages that the journal does not hold, in order: every topic goes on by itself."""
         session = kept(self.journal)
-        have = Counter() if session is None else session.topics
+        have = Counter(message[0] for record in (session.records if session else ())
+                       for message in record.body)
         rest, seen = [], Counter()
         for one in self.messages:
             seen[one.topic] += 1

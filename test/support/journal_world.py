@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from rosbags.highlevel import AnyReader
 
-from sparser_ros.backend.process.journal import Files
 from sparser_ros.backend.process.recording import Recording, newest
 from sparser_ros.backend.session.graph_store import GraphStore, thinned
 from sparser_ros.config import SparserConfig
@@ -57,7 +56,7 @@ def no_objects(kind, data):
 
 def kept(folder):
     """What a session that goes on would find; None = nothing."""
-    return newest(Files(Path(folder), 1e4).sessions())
+    return newest(Path(folder)) if Path(folder).exists() else None
 
 
 class Run:

@@ -1,46 +1,45 @@
-"""A folder of journals: records, files, and the thread that writes, so that no caller waits for the
-disk.
+"""A folder of journals, one SQLite database a session, and the thread that writes, so that no
+caller waits for the disk.
 
-A record is a marker, a version, a length, a CRC-32 and a pickle. Records count the messages before
-them, so that a gap between two tells how many were lost. Files of a session are numbered. One that
-grows beyond its limit is followed by one that begins with all increments and the front-end's state;
-older messages are then no longer needed. The folder's files are created, and deleted, and never
-opened again for writing.
+SQLite gives transactions that a crash or a full disk leaves whole; a checksum of each record finds
+what a failing disk has changed. Records count the messages before them, so that a gap between two
+tells how many were lost. A state of the front-end, behind all increments, makes the messages before
+it superfluous.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import itertools
 import logging
 import os
 import queue
 import re
-import struct
+import shutil
+import sqlite3
+import tempfile
 import threading
 import time
 import zlib
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from ...config import SparserError
-from ...io import atomic
+from ...config.node_config import JournalConfig
 from . import wire
 
 _log = logging.getLogger(__name__)
-MARKER = b'\xf3SPRJ\r\n\x1a'
-"""Begins every record; no UTF-8 text holds its first byte before an S."""
-VERSION = 3
-_HEAD = struct.Struct('<8sBI')
-_CRC = struct.Struct('<I')
-_BODY = _HEAD.size + _CRC.size
+APPLICATION, VERSION = 0x5350524A, 4
+"""In the header of a database: the first says that it is ours."""
 BEGIN, MESSAGES, STATE, GRAPH, RULINGS, MAP = (
     'begin', 'messages', 'state', 'graph', 'rulings', 'map')
 """Kinds: start of a session, sensor messages, front-end state, increments, all that the operator
-has said about measurements, and a map: the newest verdict."""
+has said about measurements, and the newest map: a verdict."""
+MAP_NUMBER = -1
+"""Of the one record of a map, which replaces the one before."""
 OTHER_VERSION = 'the journal was written by another version of this package'
 NO_TAKE, TAKE, FLUSH = 0, 1, 2
 """What the front-end did after the messages of a record: nothing, take, take(flush=True)."""
@@ -48,8 +47,14 @@ RETRY_S = 2.0
 """Between two tries to go on after the disk refused."""
 MAX_WAITING_BYTES = 1 << 26
 """Kept in memory meanwhile, 64 MiB: five minutes of six robots; then the oldest are lost."""
-_NAME = re.compile(r'sparser-(\d{6})-(\d{6})\.(journal|map)')
-_LOCK = 'sparser.lock'
+DELETED_AT_ONCE = 100
+"""Records that one commit deletes: all of a segment would hold up the next ones by half a second.
+"""
+_NAME = re.compile(r'sparser-(\d{6})\.journal')
+_TABLE = """create table if not exists records
+            (number integer primary key, kind text, checksum integer, data blob)"""
+_OLD = """delete from records where number in (select number from records
+          where number < ? and kind in ('messages', 'graph', 'state') limit ?)"""
 
 
 class Record(NamedTuple):
@@ -57,7 +62,7 @@ class Record(NamedTuple):
 
     kind: str
     number: int
-    """Counts the records of a session from 0."""
+    """Counts the records of a session."""
     before: int
     """Messages of the session before this record."""
     body: Any
@@ -65,78 +70,127 @@ class Record(NamedTuple):
     take: int = NO_TAKE
 
 
-def packed(record: Record) -> bytes:
-    """The bytes of a record."""
-    body = wire.pack(tuple(record))
-    head = _HEAD.pack(MARKER, VERSION, len(body))
-    return b''.join((head, _CRC.pack(zlib.crc32(body, zlib.crc32(head))), body))
-
-
-def scan(data: bytes) -> Iterator[tuple[Record, int]]:
-    """Sound records in order, whatever lies between them, with the place where each ends;
-    SparserError for those of another version."""
-    at, sound = data.find(MARKER), False
-    while at >= 0:
-        begin = at + _BODY
-        if begin <= len(data):
-            _, version, length = _HEAD.unpack_from(data, at)
-            body = data[begin:begin + length]
-            crc, = _CRC.unpack_from(data, at + _HEAD.size)
-            if zlib.crc32(body, zlib.crc32(data[at:at + _HEAD.size])) == crc:
-                if version != VERSION:
-                    raise SparserError(OTHER_VERSION)
-                sound, at = True, begin + length
-                yield Record(*wire.unpack(body)), at
-                continue
-        at = data.find(MARKER, at + 1)
-    if not sound and data.startswith(MARKER) and data[len(MARKER):_BODY][:1] != bytes([VERSION]):
-        raise SparserError(OTHER_VERSION)
-
-
 @dataclass(frozen=True)
 class Part:
-    """Work of the thread: the bytes of one record, or what makes them."""
+    """Work of the thread: a record as bytes, or what makes them."""
 
+    kind: str
     number: int
-    """Of the record."""
     data: bytes | Callable[[], bytes]
     """Of increments they are made in the thread: of a large map that takes many ms."""
-    session: int = -1
-    """>= 0: begin a new file of this session with it."""
-    checkpoint: bool = False
-    """Whether it is a state: files before the one that it follows in are not needed any more."""
+    instead_of: int = 0
+    """Of a state: messages, increments and states before this number are not needed any more."""
 
-    @property
-    def size(self) -> int:
-        """In bytes, of what may be lost."""
-        return len(self.data) if isinstance(self.data, bytes) and self.session < 0 else 0
+
+def path_of(directory: Path, session: int) -> Path:
+    """The database of a session."""
+    return directory / f'sparser-{session:06d}.journal'
+
+
+def sessions(directory: Path) -> list[int]:
+    """Numbers that have a file, whoever wrote it."""
+    names = (_NAME.fullmatch(name) for name in os.listdir(directory))
+    return sorted(int(match[1]) for match in names if match)
+
+
+def limit(directory: Path, newest: int, max_mb: float) -> None:
+    """Delete old sessions while all together are too large; only files that begin as ours do."""
+    files = {session: list(directory.glob(f'{path_of(directory, session).name}*'))
+             for session in sessions(directory) if _is_ours(path_of(directory, session))}
+    sizes = {session: sum(path.stat().st_size for path in of) for session, of in files.items()}
+    for session in files:
+        if session == newest or sum(sizes.values()) <= max_mb * 1e6:
+            break
+        for path in files[session]:
+            path.unlink()
+        del sizes[session]
+
+
+def _is_ours(path: Path) -> bool:
+    if not path.is_file() or path.is_symlink():
+        return False
+    with open(path, 'rb') as file:
+        return file.read(72)[68:] == APPLICATION.to_bytes(4, 'big')
+
+
+def read(path: Path) -> tuple[list[Record], list[int]]:
+    """The records of a session, the map first, and the numbers of those that are damaged.
+
+    SparserError where it is none of ours, or of another version.
+    """
+    try:
+        with contextlib.closing(_opened(path)) as database:
+            return _records(database)
+    except sqlite3.OperationalError:
+        # Not to be written, as recovery from a crash has to: a copy can.
+        with tempfile.TemporaryDirectory() as folder:
+            for file in path.parent.glob(f'{path.name}*'):
+                shutil.copyfile(file, Path(folder) / file.name)
+            with contextlib.closing(_opened(Path(folder) / path.name)) as database:
+                return _records(database)
+    except sqlite3.DatabaseError as error:
+        raise SparserError(f'{path} cannot be read: {error}') from None
+
+
+def _records(database: sqlite3.Connection) -> tuple[list[Record], list[int]]:
+    records, damaged = [], []
+    first, last = database.execute('select min(number), max(number) from records').fetchone()
+    # One by one: those beside a page that is damaged can be read.
+    for number in range(first or 0, (-1 if last is None else last) + 1):
+        try:
+            for checksum, data in database.execute(
+                    'select checksum, data from records where number = ?', (number,)):
+                if zlib.crc32(data) != checksum:
+                    raise sqlite3.DatabaseError('another checksum')
+                records.append(Record(*wire.unpack(data)))
+        except (sqlite3.DatabaseError, TypeError):
+            damaged.append(number)
+    return records, damaged
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A database of ours, which may be new; sqlite3.OperationalError where it cannot be written."""
+    database = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
+    try:
+        if database.execute('select count(*) from sqlite_master').fetchone()[0] == 0:
+            database.execute(f'pragma application_id = {APPLICATION}')
+            database.execute(f'pragma user_version = {VERSION}')
+        for pragma, value in (('application_id', APPLICATION), ('user_version', VERSION)):
+            if database.execute(f'pragma {pragma}').fetchone()[0] != value:
+                raise SparserError(OTHER_VERSION)
+        # Exclusive: without shared memory, which network file systems do not have.
+        database.execute('pragma locking_mode = exclusive')
+        database.execute('pragma journal_mode = wal')
+        database.execute(_TABLE)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 class Writer(threading.Thread):
     """Writes parts in order; after a failure it tries again until it can.
 
-    Beside parts it takes functions to be called, and None: to end once all is written.
+    Beside parts it takes the number of a session, to which what follows belongs, and None: to end
+    once all is written.
     """
 
-    def __init__(self, files: Files, sync_period_s: float) -> None:
+    def __init__(self, directory: Path, options: JournalConfig) -> None:
         super().__init__(name='sparser-journal', daemon=True)
-        self.files, self._sync_period_s = files, sync_period_s
-        self.inbox: queue.SimpleQueue[Part | Callable[[], None] | None] = queue.SimpleQueue()
-        self._waiting: deque[Part] = deque()
-        self._session = -1
-        self._file: BinaryIO | None = None
-        self._begun = Path()
-        """The newest file that begins a session, or with a state."""
+        self._directory, self._options = directory, options
+        self.inbox: queue.SimpleQueue[Part | int | None] = queue.SimpleQueue()
+        self._waiting: deque[Part | int] = deque()
+        self._database: sqlite3.Connection | None = None
+        self._old = 0
+        """Messages, increments and states before this number are not needed."""
         self._synced_s = 0.0
-        self._fresh = False
-        """No record is in the file yet."""
         self._ended = False
         self.durable = -1
         """Number of the newest record that is on disk."""
         self.problem = ''
         """Why it does not write; '' = it does."""
-        self.path = ''
-        """Of the file being written; '' = none yet."""
+        self.path = Path()
+        """Of the database being written."""
         self.start()
 
     def run(self) -> None:
@@ -145,219 +199,71 @@ class Writer(threading.Thread):
             try:
                 self._write()
                 self.problem = ''
-            except (OSError, SparserError) as error:
+            except (OSError, SparserError, sqlite3.Error) as error:
                 if not self.problem:
                     _log.error('the journal in %s cannot be written: %s; the node goes on, and '
-                               'what comes now is lost in a crash', self.files.directory, error)
+                               'what comes now is lost in a crash', self._directory, error)
                 self.problem = str(error)
                 self._close()
-                if self._fresh:
-                    # Created a moment ago, and nothing in it is whole.
-                    self.files.withdraw(Path(self.path))
                 self._forget()
         self._close()
 
     def _receive(self, timeout_s: float | None) -> None:
         """Fetch all that there is; wait for something when nothing is."""
         with contextlib.suppress(queue.Empty):
-            if not self._waiting or timeout_s is not None:
-                self._sort(self.inbox.get(timeout=timeout_s))
-            while not self._ended:
-                self._sort(self.inbox.get_nowait())
-
-    def _sort(self, item: Part | Callable[[], None] | None) -> None:
-        if item is None:
+            item = self.inbox.get(timeout=timeout_s) \
+                if timeout_s is not None or not self._waiting else self.inbox.get_nowait()
+            while item is not None:
+                self._waiting.append(item)
+                item = self.inbox.get_nowait()
             self._ended = True
-        elif isinstance(item, Part):
-            self._waiting.append(item)
-        else:
-            try:
-                item()
-            except (OSError, SparserError) as error:
-                _log.error('the journal in %s: %s', self.files.directory, error)
 
     def _write(self) -> None:
-        """Write and sync what waits; a part leaves the queue once it is on disk."""
-        batch: list[Part] = []
-        for part in tuple(self._waiting):
-            if part.session >= 0:
-                self._flush(batch)
-                batch = []
+        """Write what waits; a part leaves the queue once it is on disk."""
+        while self._waiting:
+            session = self._waiting[0]
+            if isinstance(session, int):
                 self._close()
-                self._session = part.session
-                self._open()
-                self._begun = Path(self.path)
-                self.files.limit(part.session)
-            batch.append(part)
-        self._flush(batch)
+                self.path, self._old = path_of(self._directory, session), 0
+                limit(self._directory, session, self._options.max_mb)
+                self._database = _opened(self.path)
+                self._waiting.popleft()
+                continue
+            batch = [part for part in itertools.takewhile(
+                lambda item: isinstance(item, Part), self._waiting) if isinstance(part, Part)]
+            self._commit(batch)
+            for part in batch:
+                self._waiting.popleft()
+                self.durable = max(self.durable, part.number)
 
-    def _open(self) -> None:
-        path, self._file = self.files.create(self._session)
-        self.path, self._fresh = str(path), True
-
-    def _flush(self, batch: list[Part]) -> None:
-        if not batch:
-            return
-        if self._file is None:
-            # The last write failed half-way: its file stays as it is, a new one goes on.
-            self._open()
-        assert self._file is not None
-        for part in batch:
-            rest = memoryview(part.data if isinstance(part.data, bytes) else part.data())
-            while rest:
-                rest = rest[self._file.write(rest):]
+    def _commit(self, batch: list[Part]) -> None:
+        self._database = database = self._database or _opened(self.path)
         now = time.monotonic()
-        if now - self._synced_s >= self._sync_period_s:
-            os.fsync(self._file.fileno())
-            self._synced_s = now
-        for _ in batch:
-            self._waiting.popleft()
-        self.durable, self._fresh = batch[-1].number, False
-        if any(part.checkpoint for part in batch):
-            self.files.tidy(self._session, self._begun)
+        synced = now - self._synced_s >= self._options.sync_period_s
+        database.execute(f'pragma synchronous = {"full" if synced else "normal"}')
+        database.execute('begin')
+        for part in batch:
+            data = part.data if isinstance(part.data, bytes) else part.data()
+            database.execute('insert or replace into records values (?, ?, ?, ?)',
+                             (part.number, part.kind, zlib.crc32(data), data))
+        old = max(self._old, *(part.instead_of for part in batch))
+        database.execute(_OLD, (old, DELETED_AT_ONCE))
+        database.execute('commit')
+        self._synced_s, self._old = now if synced else self._synced_s, old
 
     def _forget(self) -> None:
         """While the disk refuses: keep what memory bears."""
-        total = sum(part.size for part in self._waiting)
-        kept: deque[Part] = deque()
-        for part in self._waiting:
-            if total > MAX_WAITING_BYTES and part.size:
-                total -= part.size
-            else:
-                kept.append(part)
+        total, kept = 0, deque[Part | int]()
+        for item in reversed(self._waiting):
+            size = len(item.data) if isinstance(item, Part) and item.kind == MESSAGES \
+                and isinstance(item.data, bytes) else 0
+            total += size
+            if not size or total <= MAX_WAITING_BYTES:
+                kept.appendleft(item)
         self._waiting = kept
 
     def _close(self) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                os.fsync(self._file.fileno())
-            with contextlib.suppress(OSError):
-                self._file.close()
-            self._file = None
-
-
-class Files:
-    """A folder with the files `sparser-<session>-<number>.journal` and `.map`; only files that bear
-    our name and begin with our marker are ever deleted."""
-
-    def __init__(self, directory: Path, max_mb: float) -> None:
-        self.directory = directory.expanduser().absolute()
-        self._max_mb = max_mb
-        self._checkpoint: Path | None = None
-        """The newest file that begins with a state."""
-        self._lock: BinaryIO | None = None
-
-    def open(self) -> None:
-        """Make the folder and claim it; SparserError where another node has, OSError otherwise.
-
-        A folder on a disk that has become read-only can be claimed, and read.
-        """
-        self.directory.mkdir(parents=True, exist_ok=True)
-        path = self.directory / _LOCK
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError:
-            if not path.exists():
-                raise
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._lock = os.fdopen(descriptor, 'rb', buffering=0)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.close()
-            raise SparserError(
-                f'another node writes its journal to {self.directory}: give each its own '
-                'node.journal.directory') from None
-
-    def close(self) -> None:
-        """Let another node have the folder."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-
-    def _named(self) -> Iterator[tuple[Path, re.Match[str]]]:
-        if self.directory.is_dir():
-            for path in sorted(self.directory.iterdir()):
-                match = _NAME.fullmatch(path.name)
-                if match:
-                    yield path, match
-
-    def sessions(self) -> dict[int, dict[str, list[Path]]]:
-        """Paths of every session by kind (`journal`, `map`), in order of their numbers."""
-        paths: dict[int, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
-        for path, match in self._named():
-            if path.is_file() and not path.is_symlink():
-                paths[int(match[1])][match[3]].append(path)
-        return dict(paths)
-
-    def new_session(self, after: int = -1) -> int:
-        """A number that no file has, whoever wrote it."""
-        return max([after, *(int(match[1]) for _, match in self._named())]) + 1
-
-    def create(self, session: int) -> tuple[Path, BinaryIO]:
-        """A new, empty file of a session."""
-        number = 1 + max((int(match[2]) for _, match in self._named()
-                          if int(match[1]) == session and match[3] == 'journal'), default=-1)
-        path = self.directory / f'sparser-{session:06d}-{number:06d}.journal'
-        file = os.fdopen(
-            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), 'wb',
-            buffering=0)
-        self._sync_folder()
-        return path, file  # type: ignore[return-value]
-
-    def write_map(self, session: int, data: bytes) -> None:
-        """The newest map of a session, in place of the one before, whole or not at all."""
-        path = self.directory / f'sparser-{session:06d}-000000.map'
-        if path.exists() and not (path.is_file() and _ours(path)):
-            raise SparserError(f'{path} is in the way')
-        with atomic.replacing(path) as temporary, open(temporary, 'xb') as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        self._sync_folder()
-
-    def tidy(self, session: int, newest: Path) -> None:
-        """Delete messages that two states follow; the file `newest` begins with the second."""
-        before, self._checkpoint = self._checkpoint, newest
-        if before is not None and before.name[:15] == newest.name[:15]:
-            for path in self.sessions()[session]['journal']:
-                if path < before:
-                    _delete(path)
-
-    def limit(self, session: int) -> None:
-        """Delete whole old sessions while all together are too large."""
-        sessions = self.sessions()
-        paths = {s: [p for kind in parts.values() for p in kind] for s, parts in sessions.items()}
-        sizes = {s: sum(p.stat().st_size for p in of if p.exists()) for s, of in paths.items()}
-        for old in sorted(sizes):
-            if old == session or sum(sizes.values()) <= self._max_mb * 1e6:
-                break
-            for path in paths[old]:
-                _delete(path)
-            sizes.pop(old)
-
-    def withdraw(self, path: Path) -> None:
-        """Delete a file that was created a moment ago and in which nothing whole was written.
-
-        On a full disk it is empty; the next try is 2 s away, and would leave another one.
-        """
-        with contextlib.suppress(OSError):
-            if path.stat().st_size == 0 or _ours(path):
-                path.unlink()
-
-    def _sync_folder(self) -> None:
-        folder = os.open(self.directory, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _ours(path: Path) -> bool:
-    with open(path, 'rb') as file:
-        return file.read(len(MARKER)) == MARKER
-
-
-def _delete(path: Path) -> None:
-    if path.exists() and _ours(path):
-        path.unlink()
+        if self._database is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.close()
+            self._database = None

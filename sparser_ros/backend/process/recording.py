@@ -1,15 +1,13 @@
 """Everything the node takes in, on disk before it counts: a session begins or goes on.
 
 What is kept are the messages as they came, and when the front-end made keyframes of them: the
-front-end is deterministic, so the same messages give the same state. Now and then a file begins
-with that state and all increments. What goes wrong with the journal is told, and never stops the
-node.
+front-end is deterministic, so the same messages give the same state. Now and then that state and
+all increments take their place. What goes wrong with the journal is told, and never stops the node.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -26,7 +24,7 @@ from ...graph.finding import Finding
 from ..session.graph_store import merged, possible, thinned
 from ..session.treatment import Rulings
 from . import journal, wire
-from .journal import Files, Part, Record, Writer, packed, scan
+from .journal import MAP_NUMBER, Part, Record, Writer
 from .worker import NO_RULINGS, KeptMap
 
 Deserialise = Callable[[str, bytes], Any]
@@ -45,15 +43,15 @@ class Session:
     """What the journal holds of a session."""
 
     begin: dict[str, Any]
-    """How it began: the configuration, beacons, rulings and constant transforms known before."""
+    """How it began: the configuration, rulings and constant transforms known before."""
     number: int = -1
     """In the journal; -1 = it is not there yet."""
+    damaged: bool = False
+    """Whether some of its records cannot be read."""
     next_number: int = 0
     """Of its next record."""
     messages: int = 0
     """How many it has taken in."""
-    topics: Counter[str] = field(default_factory=Counter)
-    """How many of each topic are there."""
     state: dict[str, Any] | None = None
     """The newest; None where the messages begin at the beginning."""
     records: list[Record] = field(default_factory=list)
@@ -73,48 +71,54 @@ class Recording:
                  deserialise: Deserialise) -> None:
         """Begin or go on with a session; without a folder nothing is kept."""
         self._config = config
+        self._folder = None if folder is None else folder.expanduser().absolute()
         self._problem = ''
         self._kept: KeptMap | None = None
         self._pending: list[tuple[str, str, int, bytes]] = []
-        self._bytes = 0
-        """Of messages in the file being written."""
+        self._bytes = self._next_session = 0
+        """Of messages since the newest state; a number that no session has."""
         self.session = Session(begin_values(config))
         self.frontend, self.inputs = Frontend(config), Inputs(config)
         self.resumed = False
         """Whether the session was there."""
-        self._files = None if folder is None else Files(folder, config.node.journal.max_mb)
         self._writer: Writer | None = None
-        if self._files is not None:
-            self._start(self._files, deserialise)
+        if self._folder is not None:
+            self._start(self._folder, deserialise)
         self.words = self._words()
 
-    def _start(self, files: Files, deserialise: Deserialise) -> None:
+    def _start(self, folder: Path, deserialise: Deserialise) -> None:
         options = self._config.node.journal
         for rooms in (STATE_ROOMS, MAP_ROOMS):
             wire.fingerprint(*rooms)  # read now: a callback has no time for it
         try:
-            files.open()
+            folder.mkdir(parents=True, exist_ok=True)
             if options.resume:
                 try:
-                    self._resume(files, deserialise)
+                    self._resume(folder, deserialise)
                 except SparserError as error:
                     # What is there stays as it is.
                     self._problem = f'not resumed, a new map begins: {error}'
-            if not self.resumed:
-                self.session.number = files.new_session()
-            self._writer = Writer(files, options.sync_period_s)
-            self._open()
-            if self.resumed:
+            self._next_session = max([-1, *journal.sessions(folder)]) + 1
+            fresh = not self.resumed or self.session.damaged
+            if fresh:
+                self.session.number, self._next_session = self._next_session, self._next_session + 1
+            self._writer = Writer(folder, options)
+            self._writer.inbox.put(self.session.number)
+            if fresh:
+                self._write(journal.BEGIN, self.session.begin)
+            if fresh and self.resumed:
                 self._write_state(self.session.increments)
-        except (OSError, SparserError) as error:
-            self._problem = f'{self._problem}; {error}' if self._problem else str(error)
+        except OSError as error:
+            self._problem = str(error)
 
-    def _resume(self, files: Files, deserialise: Deserialise) -> None:
+    def _resume(self, folder: Path, deserialise: Deserialise) -> None:
         """Go on with the newest session, where there is one."""
-        session = newest(files.sessions())
+        session = newest(folder)
         if session is not None:
             self.frontend, self.inputs = resumed(session, self._config, deserialise)
             self.session, self.resumed = session, True
+            self._bytes = sum(len(message[3]) for record in session.records
+                              for message in record.body)
 
     def release(self) -> None:
         """What was resumed belongs to whoever goes on with it, and is not held here."""
@@ -123,23 +127,23 @@ class Recording:
     def _words(self) -> str:
         """Which session it is, for the log; '' = nothing was to be resumed."""
         session = self.session
-        if self._files is None or not self._config.node.journal.resume:
+        if self._folder is None or not self._config.node.journal.resume:
             return ''
         if not self.resumed:
-            return f'nothing to resume in {self._files.directory}: a new map begins'
+            return f'nothing to resume in {self._folder}: a new map begins'
         keyframes = sum(len(increment.poses) for increment in session.increments)
-        return (f'session {session.number} of {self._files.directory} goes on: '
+        return (f'session {session.number} of {self._folder} goes on: '
                 f'{session.messages} messages, {keyframes} keyframes')
 
     @property
     def path(self) -> str:
         """Of the file being written; '' = none."""
-        return '' if self._writer is None else self._writer.path
+        return '' if self._writer is None else str(self._writer.path)
 
     def message(self, route: Route, data: bytes, received_ns: int) -> None:
         """Keep a message that the front-end is about to take in, for the next `take`."""
         if self._writer is not None:
-            self.session.topics[route.topic] += 1
+            self._bytes += len(data)
             self._pending.append((route.topic, route.type, received_ns, data))
 
     def take(self, flush: bool) -> int:
@@ -156,12 +160,11 @@ class Recording:
         return writer is None or bool(writer.problem) or writer.durable >= number
 
     def checkpoint(self, increments: Sequence[Increment]) -> None:
-        """Where the file is full: begin another, with the state right after `take`.
+        """Write the state right after `take` in place of messages, where those have become many.
 
         `increments` are all of them; the first may stand for several.
         """
         if self._writer is not None and self._bytes > self._config.node.journal.segment_mb * 1e6:
-            self._open()
             self._write_state(increments)
 
     def keep_map(self, kept: KeptMap | None) -> None:
@@ -171,33 +174,30 @@ class Recording:
             return
         self._kept = kept
         body = (kept.message, kept.epoch, kept.thinnings, wire.fingerprint(*MAP_ROOMS))
-        files, session = self._writer.files, self.session.number
-        self._writer.inbox.put(lambda: files.write_map(
-            session, packed(Record(journal.MAP, 0, 0, body))))
+        self._writer.inbox.put(Part(journal.MAP, MAP_NUMBER, wire.pack(
+            tuple(Record(journal.MAP, MAP_NUMBER, 0, body)))))
 
     def rule(self, rulings: Rulings) -> int:
         """Keep what the operator says; number of the record that must be on disk for it."""
         if self._writer is None:
             return -1
-        self.session.begin = {**self.session.begin, 'rulings': rulings.values()}
-        # Twice: it may be the last record of all, and speaks for every measurement.
-        return self._write(journal.RULINGS, rulings.values(), copies=2)
+        return self._write(journal.RULINGS, rulings.values())
 
-    def restart(
-        self, config: SparserConfig, positions: dict[str, list[float]] | None, rulings: Rulings,
-    ) -> None:
+    def restart(self, config: SparserConfig, rulings: Rulings) -> None:
         """All data are forgotten; the front-end begins another session with this configuration."""
         self._kept = None
         if self._writer is None:
             return
         if self._pending:
             self._write_messages(journal.NO_TAKE)
-        before, number = self.session.next_number, self.session.number
+        before = self.session
         self.session = Session(
-            {**begin_values(config, positions, rulings, self.frontend.frames.all),
+            {**begin_values(config, rulings, self.frontend.frames.all),
              LOADED: config.radios != self._config.radios},
-            self._writer.files.new_session(number), before, notes=self.session.notes)
-        self._open()
+            self._next_session, next_number=before.next_number, notes=before.notes)
+        self._next_session, self._bytes = self._next_session + 1, 0
+        self._writer.inbox.put(self.session.number)
+        self._write(journal.BEGIN, self.session.begin)
 
     @property
     def findings(self) -> list[Finding]:
@@ -218,31 +218,23 @@ class Recording:
                 self._write_messages(journal.NO_TAKE)
             self._writer.inbox.put(None)
             self._writer.join(10.0)
-        if self._files is not None:
-            self._files.close()
 
     # -- records
-
-    def _open(self) -> None:
-        """Begin a new file."""
-        self._bytes = 0
-        # Twice: without its configuration a session could not be read.
-        self._write(journal.BEGIN, self.session.begin, copies=2, session=self.session.number)
 
     def _write_state(self, increments: Sequence[Increment]) -> None:
         """The increments, and the front-end as it is."""
         assert self._writer is not None
-        session, before = self.session, -1
+        session, first, before = self.session, self.session.next_number, -1
         for begin in range(0, len(increments), MERGED):
             chunk = list(increments[begin:begin + MERGED])
-            self._writer.inbox.put(Part(session.next_number, partial(
+            self._writer.inbox.put(Part(journal.GRAPH, session.next_number, partial(
                 _graph_record, session.next_number, session.messages, chunk, before + 1)))
             session.next_number += 1
             before = chunk[-1].sequence
+        self._bytes = 0
         self._write(journal.STATE, {
             'version': wire.fingerprint(*STATE_ROOMS), 'sequence': before,
-            'topics': dict(session.topics), 'front_end': wire.pack((self.frontend, self.inputs))},
-            checkpoint=True)
+            'front_end': wire.pack((self.frontend, self.inputs))}, instead_of=first)
 
     def _write_messages(self, take: int) -> int:
         pending, self._pending = self._pending, []
@@ -250,93 +242,77 @@ class Recording:
         self.session.messages += len(pending)
         return number
 
-    def _write(self, kind: str, body: Any, take: int = journal.NO_TAKE, copies: int = 1,
-               **options: Any) -> int:
+    def _write(self, kind: str, body: Any, take: int = journal.NO_TAKE, instead_of: int = 0) -> int:
         assert self._writer is not None
-        session = self.session
-        record = Record(kind, session.next_number, session.messages, body, take)
+        session, number = self.session, self.session.next_number
         session.next_number += 1
-        data = packed(record)
-        self._bytes += len(data) * (kind == journal.MESSAGES)
-        self._writer.inbox.put(Part(record.number, copies * data, **options))
-        return record.number
+        self._writer.inbox.put(Part(kind, number, wire.pack(
+            tuple(Record(kind, number, session.messages, body, take))), instead_of))
+        return number
 
 
 def _graph_record(number: int, before: int, increments: list[Increment], first: int) -> bytes:
     """A record of increments; `first` is the sequence of the first that they stand for."""
-    return packed(Record(
-        journal.GRAPH, number, before, wire.increment_message(merged(increments), first)))
+    return wire.pack(tuple(Record(
+        journal.GRAPH, number, before, wire.increment_message(merged(increments), first))))
 
 
 def begin_values(
-    config: SparserConfig, positions: dict[str, list[float]] | None = None,
-    rulings: Rulings = NO_RULINGS, frames: Mapping[str, tuple[str, Pose]] | None = None,
+    config: SparserConfig, rulings: Rulings = NO_RULINGS,
+    frames: Mapping[str, tuple[str, Pose]] | None = None,
 ) -> dict[str, Any]:
-    """How a session begins: a configuration, and perhaps beacons, rulings and constant transforms
-    from before."""
-    return {'config': asdict(config), 'positions': positions or {}, 'rulings': rulings.values(),
-            'frames': frames or {}}
+    """How a session begins: a configuration, and perhaps rulings and constant transforms from
+    before."""
+    return {'config': asdict(config), 'rulings': rulings.values(), 'frames': frames or {}}
 
 
 # -- reading
 
 
-def newest(sessions: dict[int, dict[str, list[Path]]]) -> Session | None:
-    """The newest session that took something in, also from damaged files; None = there is none.
+def newest(folder: Path) -> Session | None:
+    """The newest session that took something in; None = there is none.
 
-    `sessions` are the files of each by kind (`journal.Files.sessions`). SparserError where there
-    is one that cannot be read.
+    SparserError where there is one that cannot be read.
     """
-    for number in sorted(sessions, reverse=True):
-        session = _read(number, sessions[number])
+    for number in reversed(journal.sessions(folder)):
+        path = journal.path_of(folder, number)
+        session = _session(number, path) if path.is_file() else None
         if session is not None:
             return session
     return None
 
 
-def _read(number: int, paths: dict[str, list[Path]]) -> Session | None:
-    known: dict[int, Record] = {}
-    tail = 0
-    for path in paths.get('journal', []):
-        data = path.read_bytes()
-        tail = len(data)
-        for record, end in scan(data):
-            known.setdefault(record.number, record)
-            tail = len(data) - end
-    records = [known[number] for number in sorted(known)]
+def _session(number: int, path: Path) -> Session | None:
+    records, damaged = journal.read(path)
+    kept, notes = None, []
+    if records and records[0].kind == journal.MAP:
+        *body, version = records.pop(0).body
+        kept = KeptMap(*body) if version == wire.fingerprint(*MAP_ROOMS) else None
+        notes = [] if kept else ['the map as it was is of another version of this package']
+    if MAP_NUMBER in damaged:
+        notes = ['the map as it was is damaged']
     kinds = {record.kind for record in records}
-    if not kinds & {journal.MESSAGES, journal.STATE}:
+    if not kinds & {journal.MESSAGES, journal.STATE} and not damaged:
         return None
     if journal.BEGIN not in kinds:
-        raise SparserError(f'session {number} of the journal: its configuration cannot be read')
+        raise SparserError(f'{path}: its configuration cannot be read')
     begin = next(record.body for record in records if record.kind == journal.BEGIN)
-    for record in records:
-        if record.kind in (journal.BEGIN, journal.RULINGS):
-            rulings = record.body['rulings'] if record.kind == journal.BEGIN else record.body
+    rulings = next((record.body for record in reversed(records)
+                    if record.kind == journal.RULINGS), begin['rulings'])
     place, increments = _newest_state(records)
-    if place < 0 and records[0].before:
-        files = ', '.join(path.name for path in paths['journal'])
-        raise SparserError(
-            f'session {number} of the journal: no state of it can be read, with the increments '
-            f'before; {files} are damaged or missing. They stay as they are: restore them from a '
-            'copy to go on with that map')
-    state = records[place].body if place >= 0 else None
-    kept, damaged_map = map_in(paths.get('map', []))
-    losses = _losses(records[place].before if place >= 0 else 0, records[place + 1:], tail)
     messages = [record for record in records[place + 1:] if record.kind == journal.MESSAGES]
-    topics = Counter({} if state is None else state['topics'])
-    topics.update(message[0] for record in messages for message in record.body)
+    if place < 0 and messages and messages[0].before:
+        raise SparserError(
+            f'{path} is damaged: no state of the front-end in it can be read, with the increments '
+            'before. It stays as it is: restore it from a copy to go on with that map')
+    if damaged:
+        notes.append(f'{len(damaged)} records of {path} are damaged')
+    notes += _losses(records[place].before if place >= 0 else 0, records[place + 1:])
     last = records[-1]
     return Session(
-        {**begin, 'rulings': rulings}, number, last.number + 1,
-        last.before + _count(last), topics, state, messages, increments, kept,
-        Rulings.from_values(rulings),
-        [f'lost from the journal: {text}' for text in (*losses, *damaged_map)])
-
-
-def _count(record: Record) -> int:
-    """Messages in a record."""
-    return len(record.body) if record.kind == journal.MESSAGES else 0
+        begin, number, bool(damaged), last.number + 1, last.before + len(_messages(last)),
+        records[place].body if place >= 0 else None, messages, increments, kept,
+        Rulings.from_values(rulings), [f'lost from the journal: {text}' for text in notes])
 
 
 def _newest_state(records: Sequence[Record]) -> tuple[int, list[Increment]]:
@@ -364,18 +340,20 @@ def _increments(before: Sequence[Record]) -> list[Increment]:
     return increments
 
 
-def _losses(count: int, after: Sequence[Record], tail: int) -> list[str]:
+def _messages(record: Record) -> list[tuple[str, str, int, bytes]]:
+    return record.body if record.kind == journal.MESSAGES else []
+
+
+def _losses(count: int, after: Sequence[Record]) -> list[str]:
     """Gaps between records; `count` messages are before them."""
     losses, last_ns = [], 0
     for record in after:
-        messages = record.body if record.kind == journal.MESSAGES else ()
+        messages = _messages(record)
         if record.before > count:
             first_ns = messages[0][2] if messages else 0
             losses.append(f'{record.before - count} messages that came {_span(last_ns, first_ns)}')
         count = record.before + len(messages)
         last_ns = messages[-1][2] if messages else last_ns
-    if tail:
-        losses.append(f'the last {tail} bytes, of a record that is cut short or damaged')
     return losses
 
 
@@ -385,17 +363,6 @@ def _span(first_ns: int, last_ns: int) -> str:
     if not last_ns:
         return f'after {first}'
     return f'between {first} and {last}' if first_ns else f'before {last}'
-
-
-def map_in(paths: Sequence[Path]) -> tuple[KeptMap | None, list[str]]:
-    """The map as it was, or that it cannot be read; neither before the first audit."""
-    for path in paths:
-        for record, _ in scan(path.read_bytes()):
-            message, epoch, thinnings, version = record.body
-            if version == wire.fingerprint(*MAP_ROOMS):
-                return KeptMap(message, epoch, thinnings), []
-    return None, [f'the map as it was: {path} is damaged, or of another version of this package; '
-                  'it is solved anew from all measurements' for path in paths]
 
 
 def resumed(session: Session, config: SparserConfig, deserialise: Deserialise
@@ -415,8 +382,6 @@ def resumed(session: Session, config: SparserConfig, deserialise: Deserialise
     if session.state is None:
         frontend, inputs = Frontend(before), Inputs(before)
         frontend.frames.restore(begin['frames'])
-        if begin['positions']:
-            frontend.reset(keep_beacons=True, positions=begin['positions'])
     elif session.state['version'] != wire.fingerprint(*STATE_ROOMS):
         raise SparserError(journal.OTHER_VERSION)
     else:
