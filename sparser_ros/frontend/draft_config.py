@@ -1,11 +1,12 @@
 """A configuration drafted from a bag: inputs by types and names of topics, the dimension by the
-motion, who carries which radio by names, motion and ranges, who knows where up is by attitudes."""
+motion, who carries which radio by names and motion. Numbers stay at their defaults; what a reader
+has to check or add is said in words."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os.path import commonprefix
 from typing import Any
 
@@ -23,9 +24,8 @@ TRUTH = re.compile(r'truth|mocap|vrpn|optitrack|vicon|(?:^|[/_])gt(?:[/_]|$)', r
 TRUTH_TYPES = (ODOMETRY_TYPE, 'geometry_msgs/msg/PoseStamped',
                'geometry_msgs/msg/PoseWithCovarianceStamped')
 PX4_ODOMETRY = 'px4_msgs/msg/VehicleOdometry'
-ALTIMETER = re.compile(r'alti|height|range_?finder|laser|lidar|sonar|down|ground|rel_alt|agl', re.I)
-SIDEWAYS = re.compile(r'front|forward|back|rear|left|right|side|diff', re.I)
-"""Topics of altimeters where the type alone does not tell, and of sensors that look elsewhere."""
+ALTIMETER = re.compile(r'alti|height|range_?finder|down|ground|rel_alt|agl', re.IGNORECASE)
+"""Topics of altimeters where the type alone does not tell."""
 ALTIMETERS: dict[str, tuple[bool, dict[str, Any]]] = {
     'sensor_msgs/msg/Range': (True, {'measures': 'ground'}),
     'px4_msgs/msg/DistanceSensor': (False, {'field': 'current_distance', 'measures': 'ground'}),
@@ -38,12 +38,9 @@ ALTIMETERS: dict[str, tuple[bool, dict[str, Any]]] = {
 }
 """Whether the name must say so, and the entry of heights.inputs; the best first. Autopilots have
 their laser and barometer in their height, so that one of them is drafted."""
-LEVEL_RAD = 1e-6
-"""Odometry that begins so nearly upright began at the identity, whatever gravity says."""
-
-CLIMB_M, CLIMB_SHARE, LEAN_DEG = 0.3, 0.03, 5.0
-"""A robot moves in space where it climbs CLIMB_M and either CLIMB_SHARE of its way across, or leans
-by LEAN_DEG: flights do, floors and gentle slopes do not."""
+CLIMB_M, CLIMB_SHARE = 0.3, 0.03
+"""A robot that climbs by both, the share of its way across, moves in space: flights do, floors and
+gentle slopes do not."""
 
 
 def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
@@ -60,8 +57,7 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
         {robot: np.array(one.track).reshape(-1, 4)[:, :1 + dimension]
          for robot, one in driven.items()},
         {pair: np.array(rows) * [1.0, unit.scale] for pair, rows in pairs.items()})
-    riding = {name: carried.robot[name] for name in sorted(radios) if name in carried.robot}
-    if any(name != robot for name, robot in riding.items()):
+    if any(name != robot for name, robot in carried.robot.items()):
         # A robot that stands still looks like a beacon, and ranges cannot place it otherwise.
         still = [robot for robot in carried.standing if robot not in radios]
         robots = [robot for robot in robots if robot not in still]
@@ -88,7 +84,7 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
         config['sightings'] = {'inputs': {
             f'landmarks{number or ""}': {'topic': topic, 'adapter': 'landmark_sighting'}
             for number, topic in enumerate(seen)}}
-    entries = _radios(carried, radios, riding, robots, notes)
+    entries = _radios(carried, radios, robots, notes)
     if entries:
         config['radios'] = entries
     if not any(t.type in CLOSURE_TYPES.values() for t in topics):
@@ -96,7 +92,6 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     truth = {robot: topic for robot in robots if (topic := _truth(topics, robot))}
     if truth:
         config['backend'] = {'truth_topics': truth}
-    config['solver'] = {'robust': {'kernel': 'gm', 'gnc': True}}
     return config, notes
 
 
@@ -123,36 +118,74 @@ def unit_check(topics: Sequence[TopicSurvey]) -> UnitCheck:
     return check
 
 
+def _robots(topics: Mapping[str, int]) -> tuple[str, list[str]]:
+    """Topics that differ in one name, those with most messages: ('/{robot}/odom', ['A', 'B'])."""
+    groups: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for topic in topics:
+        groups[topic.count('/'), topic.rpartition('/')[2]].append(topic)
+    if not groups:
+        return '', []
+    chosen = max(groups.values(), key=lambda group: sum(topics[topic] for topic in group))
+    if len(chosen) == 1:
+        name = chosen[0].strip('/').split('/')[0]
+        named = f'/{name}/' in chosen[0]
+        return (chosen[0].replace(f'/{name}/', '/{robot}/', 1), [name]) if named else (
+            chosen[0], ['robot'])
+    # Letter by letter, but numbers stay whole: turtle01 and turtle03 are 01 and 03.
+    head = commonprefix(chosen).rstrip('0123456789')  # noqa: RUF071
+    reverse = commonprefix([topic[::-1] for topic in chosen])  # noqa: RUF071
+    tail = reverse[::-1].lstrip('0123456789')
+    names = [topic[len(head):len(topic) - len(tail)] for topic in chosen]
+    return f'{head}{{robot}}{tail}', names
+
+
+def _dimension(driven: Mapping[str, TopicSurvey], notes: list[str]) -> int:
+    """2 or 3, by the odometry of the robot that climbs most."""
+    climbs = []
+    for robot, one in driven.items():
+        if one.track:
+            # Percentiles: a spike of a tracking camera is no flight.
+            low, high = np.percentile(np.array(one.track)[:, 1:], [1, 99], axis=0)
+            climbs.append((float(high[2] - low[2]), float(max((high - low)[:2])), robot))
+    if not climbs:
+        return 2
+    climb, across, robot = max(climbs)
+    space = climb > CLIMB_M and climb > CLIMB_SHARE * across
+    notes.append(
+        f'dimension {3 if space else 2}: {robot} climbs {climb:.2f} m on a way {across:.1f} m '
+        f'across{", no other more" if len(climbs) > 1 else ""}. Set '
+        + ('2 where that is drift of odometry or a slope' if space
+           else '3 for robots that fly or climb'))
+    return 3 if space else 2
+
+
 def _levels(
     topics: Sequence[TopicSurvey], driven: Mapping[str, TopicSurvey], robots: Sequence[str],
     config: dict[str, Any], notes: list[str],
 ) -> None:
     """Add what says where up is and how high robots fly: `odometry`, `attitudes`, `heights`."""
-    # By gravity nobody stands as upright as that at the start.
-    free = [robot for robot in robots if driven[robot].upright and np.hypot(
-        *driven[robot].upright[0][:2]) < LEVEL_RAD]
-    if free:
-        config['odometry'] |= {'vertical': 'free'} if len(free) == len(robots) else {
-            'vertical_of': dict.fromkeys(free, 'free')}
+    # By gravity nobody stands exactly upright at the start.
+    if all(driven[robot].begins_upright for robot in robots):
+        config['odometry']['vertical'] = 'free'
         notes.append(
-            f'question: the odometry of {", ".join(free)} begins exactly upright, as odometry '
-            'without an IMU does: vertical: free. Set gravity where it knows the vertical')
+            'question: all odometry begins exactly upright, as odometry without an IMU does: '
+            'vertical: free. Set gravity where it knows the vertical')
         imus = _per_robot((t.topic for t in topics if t.type == IMU_TYPE and t.attitudes), robots)
         if imus:
             config['attitudes'] = {'topic': imus[0]}
             notes.append(f'{imus[0]} says roll and pitch there: attitudes.mounts, where the axes '
                          'of the IMU are not those of the robot')
-    found = [(kind, topic) for kind, (named, _) in ALTIMETERS.items() for topic in _per_robot((
-        t.topic for t in topics if t.type == kind and t.count and not SIDEWAYS.search(t.topic)
+    heights = [(kind, topic) for kind, (named, _) in ALTIMETERS.items() for topic in _per_robot((
+        t.topic for t in topics if t.type == kind and t.count
         and (ALTIMETER.search(t.topic) or not named)), robots)]
-    if found:
-        (kind, topic), *others = found
+    if heights:
+        (kind, topic), *others = heights
         config['heights'] = {'inputs': {'altimeter': {
             'topic': topic, 'type': kind, **ALTIMETERS[kind][1]}}}
-        left = [topic for _, topic in others]
         notes.append(
             f'heights by {topic}: give its sigma_m, and its place as lever_arm' + (
-                f'; left out, as it may have the same errors: {", ".join(left)}' if left else ''))
+                f'; left out, as it may have the same errors: '
+                f'{", ".join(topic for _, topic in others)}' if others else ''))
     else:
         notes.append('no topic of heights is known by its type: with a laser or barometer '
                      '(heights.inputs) robots that fly are located far sooner')
@@ -163,22 +196,6 @@ def _per_robot(topics: Iterable[str], robots: Sequence[str]) -> list[str]:
     templates = [_templated(topic, robot) for topic in topics for robot in robots
                  if len(robots) == 1 or _templated(topic, robot) != topic]
     return list(dict.fromkeys(templates))
-
-
-def _range_options(
-    topics: Sequence[TopicSurvey], inputs: dict[str, Any], unit: UnitCheck, notes: list[str]
-) -> dict[str, Any]:
-    """`ranges` of the configuration: inputs with their unit, and how far radios reach."""
-    if unit.scale != 1.0:
-        inputs = {name: one | {'scale': unit.scale} for name, one in inputs.items()}
-        notes += [f'scale {unit.scale:g}: {one.text}' for one in unit.findings()]
-    options: dict[str, Any] = {'inputs': inputs}
-    values = [value for one in topics for value in one.ranges_m if 0 < value < np.inf]
-    reach = float(np.percentile(values, 99)) * unit.scale if values else 0.0
-    if reach > RangesConfig().max_m / 2 and not (unit.findings() and unit.scale == 1.0):
-        options['max_m'] = float(f'{2 * reach:.2g}')
-        notes.append(f'ranges reach {reach:.0f} m: longer ones than max_m are refused')
-    return options
 
 
 def _frames(frames: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
@@ -200,82 +217,6 @@ def _templated(frame: str, robot: str) -> str:
     return re.sub(f'(?<![{word}]){re.escape(robot)}(?![{word}])', '{robot}', frame)
 
 
-def _dimension(driven: Mapping[str, TopicSurvey], notes: list[str]) -> int:
-    """2 or 3, by odometry."""
-    reasons: dict[int, list[tuple[float, str]]] = {2: [], 3: []}
-    for robot, one in driven.items():
-        if not one.track:
-            continue
-        # Percentiles: a spike of a tracking camera is no flight.
-        low, high = np.percentile(np.array(one.track)[:, 1:], [1, 99], axis=0)
-        across, climb = float(max((high - low)[:2])), float(high[2] - low[2])
-        upright = np.array(one.upright)
-        mean = upright.mean(0) / max(float(np.linalg.norm(upright.mean(0))), 1e-9)
-        lean = float(np.degrees(np.percentile(np.arccos(np.clip(upright @ mean, -1, 1)), 95)))
-        space = climb > CLIMB_M and (climb > CLIMB_SHARE * across or lean > LEAN_DEG)
-        reasons[3 if space else 2].append((
-            climb, f'{robot} climbs {climb:.2f} m on a way {across:.1f} m across and leans by '
-            f'{lean:.0f} deg'))
-    for dimension, else_ in ((3, 'Set 2 where that is drift of odometry or a slope'),
-                             (2, 'Set 3 for robots that fly or climb')):
-        if reasons[dimension]:
-            most = max(reasons[dimension])[1] + (
-                ', no other more' if len(reasons[dimension]) > 1 else '')
-            notes.append(f'dimension {dimension}: {most}. {else_}')
-            return dimension
-    return 2
-
-
-def _radios(
-    carried: Carried, radios: Collection[str], riding: Mapping[str, str], robots: Sequence[str],
-    notes: list[str],
-) -> dict[str, dict[str, str]]:
-    """`radios` of the configuration (one of a robot's name is that robot's without an entry);
-    notes on decisions give reasons, and ask where they are doubtful."""
-    entries = {}
-    for name in sorted(radios):
-        if name in riding:
-            if riding[name] != name:
-                entries[name] = {'robot': riding[name]}
-        elif name not in robots:
-            entries[name] = {'beacon': name}
-        elif name in carried.named and name not in carried.standing:
-            entries[name] = {'beacon': f'beacon_{name}'}
-    clear = {radio: robot for radio, robot in riding.items() if radio not in carried.doubtful}
-    for by_name, why in ((True, 'as its name says'), (
-            False, 'by motion: ranges follow that of the robot, and radios that are differently '
-            'far from a third cannot ride together')):
-        those = [f'{radio} rides on {robot}' for radio, robot in clear.items()
-                 if (carried.named.get(radio) == robot) == by_name]
-        if those:
-            notes.append(f'{", ".join(those)}, {why}')
-    for radio, others in carried.doubtful.items():
-        drafted = f'rides on {riding[radio]}' if radio in riding else 'stands still'
-        maybe = ' or '.join(f'ride on {robot}' if robot else 'stand still' for robot in others)
-        notes.append(
-            f'question: {radio} {drafted} in this draft, but names and motion do not settle it: '
-            f'it may {maybe}. Give it `robot: NAME` or `beacon: NAME`, as it is mounted')
-    if any(name != robot for name, robot in riding.items()):
-        notes.append('a lever_arm [x, y, z] of the antenna on its robot makes ranges exact')
-    notes += [
-        f'question: radio {name} bears the name of robot {name}, but its ranges do not follow that '
-        'robot: is it another one? If not, delete its entry in `radios`'
-        for name in robots if name in entries]
-    beacons = [name for name, entry in entries.items() if 'beacon' in entry]
-    if beacons:
-        notes.append(
-            f'{len(beacons)} radios are drafted as beacons of unknown position: '
-            f'{", ".join(beacons)}. Those that a robot carries need `robot: NAME` instead; '
-            'surveyed ones a `position: [x, y, z]`')
-    empty = [robot for robot in robots if robot not in riding.values() and entries
-             and robot not in carried.named]
-    if empty:
-        notes.append(
-            f'question: which radio rides on {", ".join(empty)}? None was found; without one '
-            'no range ties it to the others')
-    return entries
-
-
 def _truth(topics: Sequence[TopicSurvey], robot: str) -> str:
     """The topic of a robot's reference, by its name or number; '' = none."""
     for one in topics:
@@ -285,27 +226,6 @@ def _truth(topics: Sequence[TopicSurvey], robot: str) -> str:
         if robot in one.topic.split('/') or (robot.isdigit() and int(robot) in numbers):
             return one.topic
     return ''
-
-
-def _robots(topics: Mapping[str, int]) -> tuple[str, list[str]]:
-    """Topics that differ in one name, those with most messages: ('/{robot}/odom', ['A', 'B'])."""
-    groups: dict[tuple[int, str], list[str]] = defaultdict(list)
-    for topic in topics:
-        groups[topic.count('/'), topic.rpartition('/')[2]].append(topic)
-    if not groups:
-        return '', []
-    chosen = max(groups.values(), key=lambda group: sum(topics[topic] for topic in group))
-    if len(chosen) == 1:
-        name = chosen[0].strip('/').split('/')[0]
-        named = f'/{name}/' in chosen[0]
-        return (chosen[0].replace(f'/{name}/', '/{robot}/', 1), [name]) if named else (
-            chosen[0], ['robot'])
-    # Letter by letter, but numbers stay whole: turtle01 and turtle03 are 01 and 03.
-    head = commonprefix(chosen).rstrip('0123456789')  # noqa: RUF071
-    reverse = commonprefix([topic[::-1] for topic in chosen])  # noqa: RUF071
-    tail = reverse[::-1].lstrip('0123456789')
-    names = [topic[len(head):len(topic) - len(tail)] for topic in chosen]
-    return f'{head}{{robot}}{tail}', names
 
 
 def _ranges(topics: Sequence[TopicSurvey]) -> tuple[
@@ -337,3 +257,64 @@ def _ranges(topics: Sequence[TopicSurvey]) -> tuple[
         inputs['pairs'] = {'topic': '/'.join(pattern), 'adapter': 'pair_topic',
                            'type': RANGE_TYPES['pair_topic']}
     return inputs, radios, pairs
+
+
+def _range_options(
+    topics: Sequence[TopicSurvey], inputs: dict[str, Any], unit: UnitCheck, notes: list[str]
+) -> dict[str, Any]:
+    """`ranges` of the configuration: inputs with their unit, and how far radios reach."""
+    if unit.scale != 1.0:
+        inputs = {name: one | {'scale': unit.scale} for name, one in inputs.items()}
+        notes += [f'scale {unit.scale:g}: {one.text}' for one in unit.findings()]
+    options: dict[str, Any] = {'inputs': inputs}
+    values = [value for one in topics for value in one.ranges_m if 0 < value < np.inf]
+    reach = float(np.percentile(values, 99)) * unit.scale if values else 0.0
+    if reach > RangesConfig().max_m / 2 and not (unit.findings() and unit.scale == 1.0):
+        options['max_m'] = float(f'{2 * reach:.2g}')
+        notes.append(f'ranges reach {reach:.0f} m: longer ones than max_m are refused')
+    return options
+
+
+def _radios(
+    carried: Carried, radios: set[str], robots: Sequence[str], notes: list[str]
+) -> dict[str, dict[str, str]]:
+    """`radios` of the configuration (one of a robot's name is that robot's without an entry);
+    notes on decisions ask where they are doubtful."""
+    entries = {}
+    for name in sorted(radios):
+        robot = carried.robot.get(name)
+        if robot is not None:
+            if robot != name:
+                entries[name] = {'robot': robot}
+        elif name not in robots:
+            entries[name] = {'beacon': name}
+        elif name not in carried.standing:
+            entries[name] = {'beacon': f'beacon_{name}'}
+            notes.append(
+                f'question: radio {name} bears the name of robot {name}, but its ranges do not '
+                'follow that robot: is it another one? If not, delete its entry in `radios`')
+    sure = [f'{radio} rides on {robot}' for radio, robot in sorted(carried.robot.items())
+            if radio not in carried.doubtful and radio != robot]
+    if sure:
+        notes.append(
+            f'{", ".join(sure)}, by names and motion: its ranges follow that of the robot. A '
+            'lever_arm [x, y, z] of the antenna on the robot makes ranges exact')
+    for radio, others in carried.doubtful.items():
+        drafted = f'rides on {carried.robot[radio]}' if radio in carried.robot else 'stands still'
+        maybe = ' or '.join(f'ride on {robot}' if robot else 'stand still'
+                           for robot in sorted(others))
+        notes.append(
+            f'question: {radio} {drafted} in this draft, but names and motion do not settle it: '
+            f'it may {maybe}. Give it `robot: NAME` or `beacon: NAME`, as it is mounted')
+    beacons = [name for name, entry in entries.items() if 'beacon' in entry]
+    if beacons:
+        notes.append(
+            f'{len(beacons)} radios are drafted as beacons of unknown position: '
+            f'{", ".join(beacons)}. Those that a robot carries need `robot: NAME` instead; '
+            'surveyed ones a `position: [x, y, z]`')
+    without = [robot for robot in robots if robot not in {*carried.robot.values(), *radios}]
+    if without and entries:
+        notes.append(
+            f'question: which radio rides on {", ".join(without)}? None was found; without one '
+            'no range ties it to the others')
+    return entries

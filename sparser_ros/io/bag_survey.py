@@ -17,6 +17,8 @@ MOST_DECODED = 4000
 fewer."""
 GAP_PERIODS = 5.0
 """A pause of so many median periods counts as a gap."""
+LEVEL = 1e-6
+"""Half an angle, rad: odometry that begins so nearly upright began at the identity."""
 
 
 @dataclass
@@ -42,8 +44,8 @@ class TopicSurvey:
     """Their reception, seconds of bag time."""
     track: list[tuple[float, float, float, float]] = field(default_factory=list)
     """(reception in seconds of bag time, x, y, z) of odometry."""
-    upright: list[tuple[float, float, float]] = field(default_factory=list)
-    """The z axis of the body in the frame of the odometry, for each of them."""
+    begins_upright: bool = False
+    """The z axis of the body in the first of them is exactly that of the odometry's frame."""
     attitudes: int = 0
     """Decoded messages of an IMU that state an orientation."""
     frames: tuple[str, str] = ('', '')
@@ -95,12 +97,11 @@ def _look(one: TopicSurvey, msg: Any, seconds: float) -> None:
             turn.x**2 + turn.y**2 + turn.z**2 + turn.w**2 - 1) < 0.1)
     if one.type == ODOMETRY:
         place, turn = msg.pose.pose.position, msg.pose.pose.orientation
-        x, y, z, w = turn.x, turn.y, turn.z, turn.w
-        up = 2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)
         pose = seconds, float(place.x), float(place.y), float(place.z)
-        if np.all(np.isfinite([*pose, *up])):
+        if np.all(np.isfinite(pose)):
+            if not one.track:
+                one.begins_upright = bool(np.hypot(turn.x, turn.y) < LEVEL)
             one.track.append(pose)
-            one.upright.append(up)
             one.frames = str(msg.header.frame_id), str(msg.child_frame_id)
 
 

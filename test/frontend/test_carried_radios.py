@@ -57,7 +57,7 @@ def test_one_pair_does_not_tell_which_end_moves():
     for measures, answers in (('r1', 'b1'), ('b1', 'r1')):
         found = carried_radios({'A': tracks['A']}, {(measures, answers): ranges['b1', 'r1']})
         assert found.robot == {measures: 'A'}
-        assert found.doubtful == {measures: ('',), answers: ('A',)}
+        assert found.doubtful == {measures: {''}, answers: {'A'}}
 
 
 @pytest.mark.parametrize(('tag', 'anchor'), [
