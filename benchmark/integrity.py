@@ -20,6 +20,7 @@ from scipy.special import betaincinv
 from scipy.stats import chi2
 
 from sparser_ros.array_types import Array, Index
+from sparser_ros.backend.replay.prospects import prospects
 from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.scene import datum_of, relative_to
 from sparser_ros.backend.session.session import Session
@@ -63,6 +64,8 @@ class Outcome:
     seed: int
     seconds: float
     located: float
+    bound: float
+    """Robot-seconds for which the information of the data lets robots be located at best."""
     misleading: float
     silent: float
     events: int
@@ -188,9 +191,14 @@ def outcome_of(made: Scenario, seed: int) -> Outcome:
                 since[robot] += TICK_S
                 events += since[robot] == TIME_TO_ALERT_S + TICK_S
         state.frontend.add(sample)
+    seconds, share = made.run.duration_s * len(made.run.robots), 0.0
+    if state.solution is not None and state.graph.n_poses:
+        # Measurements that are rejected count as well.
+        share = prospects(state.graph, state.solution.estimate, {}, state.graph.poses.stamp_ns,
+                          made.config.backend).share()
     return Outcome(
-        made.fault, seed, made.run.duration_s * len(made.run.robots), located, misleading, silent,
-        events, named if made.culprits else None, tuple(points))
+        made.fault, seed, seconds, located, share * seconds, misleading, silent, events,
+        named if made.culprits else None, tuple(points))
 
 
 def upper_rate(events: int, hours: float) -> float:
@@ -208,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = made.parse_args(argv)
     table = Table('integrity', 'Misleading information by fault', {
         'fault': 'fault', 'recordings': 'recordings', 'hours': 'robot-hours',
-        'located': 'located %', 'misleading': 'misleading s',
+        'located': 'located %', 'bound': 'at best %', 'misleading': 'misleading s',
         'silent': 'silent s', 'events': 'events longer than 3 s',
         'rate': 'events per robot-hour, below (95 %)',
         'named': 'culprit named',
@@ -290,6 +298,7 @@ def row_of(name: str, outcomes: list[Outcome]) -> dict[str, object]:
     return {
         'fault': name, 'recordings': len(outcomes), 'hours': seconds / 3600,
         'located': 100 * sum(one.located for one in outcomes) / seconds,
+        'bound': 100 * sum(one.bound for one in outcomes) / seconds,
         'misleading': sum(one.misleading for one in outcomes),
         'silent': sum(one.silent for one in outcomes), 'events': events,
         'rate': upper_rate(events, seconds / 3600),

@@ -22,6 +22,11 @@ TERMINATED = 143
 MOST_SHOWN = 12
 """Warnings that are printed; the report has them all."""
 
+NOISE_PARAMETERS = {
+    'odometry': 'odometry_noise, odometry.sigma_*', 'ranges': 'range_sigma_m, ranges.sigma_m',
+    'closures': 'closures.sigma_*, closures.min_sigma_*', 'sightings': 'sightings.sigma_m'}
+"""What says how noisy a kind of source is."""
+
 
 def show_warnings(texts: Sequence[str]) -> None:
     """Print `warning: …` for each of the texts on stderr, and how many more there are."""

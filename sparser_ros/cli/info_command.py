@@ -9,14 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..config import ConfigError
-from .console import NOT_CONVERGED, SOLVED, show_warnings
+from ..config import ConfigError, SolverError
+from .console import (
+    NOISE_PARAMETERS,
+    NOT_CONVERGED,
+    SOLVED,
+    replay_progress,
+    show_warnings,
+)
 from .options import GRAPHS, Kind, Reads, Writes
 
 if TYPE_CHECKING:
+    from ..array_types import Index
     from ..config import SparserConfig
     from ..graph import Graph
     from ..io.bag_survey import TopicSurvey
+
+
+_ENOUGH = 0.99
+"""Share of the time from which nothing more is asked for."""
 
 
 def add_info(subparsers: argparse._SubParsersAction) -> None:
@@ -28,6 +39,9 @@ def add_info(subparsers: argparse._SubParsersAction) -> None:
                         help='.pyfg, .g2o or ROS 2 bag')
     parser.add_argument('--config', action=Writes, kind=Kind.DRAFT, metavar='C.yaml', help=(
         'of a bag: compare with this file, or draft it where it does not exist'))
+    parser.add_argument('--prospects', action='store_true', help=(
+        'solve the data too: how large their noise really is, how soon and how much of the time '
+        'robots can be placed with them at best, and what would help most'))
     parser.set_defaults(run=run)
 
 
@@ -43,6 +57,9 @@ def run(args: argparse.Namespace) -> int:
         lacks = _bag(args.data, args.config)
     for text in lacks:
         print(f'missing: {text}')
+    if args.prospects and not lacks:
+        _prospects(*(_of_graph(args.data) if args.data.suffix.lower() in GRAPHS
+                     else _of_bag(args.data, args.config)))
     return NOT_CONVERGED if lacks else SOLVED
 
 
@@ -120,6 +137,69 @@ def _bag(path: Path, config: Path | None) -> list[str]:
     for note in notes:
         print(f'check: {note}')
     return [] if 'robots' in values else ['odometry']
+
+
+def _of_graph(path: Path) -> tuple[Graph, Index, SparserConfig]:
+    """A graph, stamps of its poses, and the node's configuration for it."""
+    from ..config import SparserConfig
+    from ..io import graph_file
+    from ..io.graph_bag import limit_of, pose_stamps
+
+    graph = graph_file.read(path).validate()
+    return graph, pose_stamps(graph), SparserConfig.from_mapping({
+        'dimension': graph.dimension, 'robots': list(graph.robots),
+        'backend.observability.alert_limit_m': limit_of(graph)})
+
+
+def _of_bag(path: Path, file: Path | None) -> tuple[Graph, Index, SparserConfig]:
+    """What a bag measures of the robots that are tied to anything; as `_of_graph`."""
+    from dataclasses import replace
+
+    from ..backend.replay import replay
+    from ..backend.replay.prospects import tied_part
+
+    config, _ = bag_parameters(path, file)
+    once = replace(config.backend, replay_solve_period_s=3600.0)
+    with replay_progress() as progress:
+        state = replay.run(path, replace(config, backend=once), progress)
+    if state.solution is None:
+        raise ConfigError(f'{path}: no odometry was usable: there is no map')
+    graph = tied_part(state.measured)
+    if not graph.n_poses:
+        raise SolverError(f'{path}: no range or closure ties a robot to another one or a beacon')
+    return graph, graph.poses.stamp_ns, config
+
+
+def _prospects(graph: Graph, stamps_ns: Index, config: SparserConfig) -> None:
+    """Noise, times and shares at the robust map of a graph."""
+    from ..backend.integrity.noise import noise_of
+    from ..backend.replay.prospects import prospects, with_changes
+    from ..solver.solve import solve
+
+    result = solve(graph, config.solver)
+    if result.estimate is None:
+        raise SolverError(f'no map: {result.message}')
+    estimate, weights, backend = result.estimate, result.stats.weights, config.backend
+    noise = noise_of(graph, estimate, weights, backend.observability.range_sigma_floor_m,
+                     backend.integrity).noise
+    for source, factor in noise.sigmas.items():
+        print(f'noise of {source}: {factor:.2g} times as large as claimed '
+              f'({NOISE_PARAMETERS[source.partition(" ")[0]]})')
+    graph = noise.applied_to(graph)
+    best = prospects(graph, estimate, weights, stamps_ns, backend)
+    print(f'within {backend.observability.alert_limit_m:g} m at best (information of these data '
+          'with this noise, no faults):')
+    for number in np.unique(graph.poses.robot).tolist():
+        robot = graph.robots[number]
+        begin = best.lasting_s(number)
+        print(f'  {robot}: {100 * best.share(np.array([number])):.0f} % of the time, ' + (
+            f'from {begin:.0f} s on' if np.isfinite(begin) else 'not at the end'))
+    if best.share() > _ENOUGH:
+        return
+    print(f'with more, instead of {100 * best.share():.0f} % of the time:')
+    shares = with_changes(graph, estimate, weights, stamps_ns, backend)
+    for words, share in sorted(shares.items(), key=lambda item: -item[1]):
+        print(f'  {words}: {100 * share:.0f} %')
 
 
 def _units(topics: list[TopicSurvey]) -> None:

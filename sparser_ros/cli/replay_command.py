@@ -12,6 +12,7 @@ from ..config import SolverError
 from ..io.availability import accuracy_lines, share_text
 from .calibrate_command import calibration_fields, show_levers, show_radios
 from .console import (
+    NOISE_PARAMETERS,
     NOT_CONVERGED,
     SOLVED,
     replay_progress,
@@ -25,10 +26,6 @@ from .solve_command import rejected_text, residual_text, status_text
 
 FAR_NOISE = 2.0
 """Found over claimed standard deviation, or its inverse, from which a user is told."""
-NOISE_PARAMETERS = {
-    'odometry': 'odometry_noise, odometry.sigma_*', 'ranges': 'range_sigma_m, ranges.sigma_m',
-    'closures': 'closures.sigma_*, closures.min_sigma_*', 'sightings': 'sightings.sigma_m'}
-"""What says how noisy a kind of source is."""
 
 
 def add_replay(subparsers: argparse._SubParsersAction) -> None:

@@ -1,5 +1,6 @@
 """`sparser info` says the useful thing of bags, graphs and configurations."""
 
+import re
 
 import numpy as np
 import pytest
@@ -21,6 +22,23 @@ def bag(tmp_path_factory):
         'simulate', '-o', str(folder / 'bag'), '--graph', str(folder / 'g.pyfg'), '--robots', '2',
         '--beacons', '3', '--minutes', '0.5', '--odometry-rate', '5', '--outliers', '0']) == 0
     return folder
+
+
+@pytest.mark.parametrize('kind', ['bag', 'graph'])
+def test_prospects_tell_noise_and_how_soon_robots_are_placed(bag, tmp_path, capsys, kind):
+    """The simulated noise is as claimed; half a minute is little for two robots."""
+    data, options = bag / 'g.pyfg', []
+    if kind == 'bag':
+        data, options = bag / 'bag', ['--config', str(tmp_path / 'c.yaml')]
+        assert main(['info', str(data), *options]) == 0
+    assert main(['info', str(data), *options, '--prospects']) == 0
+    shown = capsys.readouterr().out
+    times = float(re.search(r'noise of ranges: ([\d.e+-]+) times', shown)[1])
+    assert 0.5 < times < 2 and 'range_sigma_m' in shown
+    shares = {name: int(share) for name, share in re.findall(
+        r'^  ([AB]): (\d+) % of the time', shown, re.MULTILINE)}
+    assert shares['A'] >= shares['B'] and set(shares) == {'A', 'B'}
+    assert 'ranges twice as often: ' in shown and 'one more beacon: ' in shown
 
 
 def test_a_drafted_configuration_replays(bag, tmp_path, capsys):
