@@ -91,9 +91,6 @@ class NodeConfig:
     map_file: str = option(
         '', 'map to start in: a folder that ~/save has written, or its beacons.yaml; its '
         'beacons are known to their standard deviations')
-    niceness: int = option(
-        0, 'scheduling priority of the node; -5, where the system allows it, keeps map -> odom '
-        'on time on a busy machine', lower=-20, upper=19)
     journal: JournalConfig = section(JournalConfig)
     publish: PublishConfig = section(PublishConfig)
     qos: QosConfig = section(QosConfig)

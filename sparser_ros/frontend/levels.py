@@ -46,9 +46,6 @@ CLEAR_TILT_RAD = 0.5
 """Below it (29 degrees) four times as many must be there: tables along a short way look like it."""
 LEAST_TURN_RAD, ROUNDS = 0.2, 30
 """Mounts that are turned by less are not told; steps to one from each turn of a cube."""
-STEP_M, STEP_SIGMA, SIDE = 0.3, 6.0, 3
-"""A step of the height between so many readings and as many, by which the robot did not climb:
-larger, and by so many standard deviations of readings as they scatter."""
 FROZEN, FROZEN_CLIMB_M = 20, 1.0
 """So many equal readings in a row, while odometry climbs or sinks so far, are no measurements."""
 
@@ -134,11 +131,6 @@ class Heights(Intake):
                 f'odometry.vertical_of.{name}: free', tilt, 'rad'))
         if name in self._shared.unlevelled:
             return False  # z of the odometry is not up
-        step = check.step_m()
-        if step:
-            self._events.add(stamp_ns, Finding(
-                'altimeter_step', name, f'the {source} of {name} stepped by {step:+.1f} m '
-                f'while {name} did not: what is below is not the floor', step, 'm'))
         if check.frozen:
             self._events.add(stamp_ns, Finding(
                 'altimeter_frozen', name, f'the {source} of {name} says the same height '
@@ -258,16 +250,6 @@ class LevelCheck(_Stretch):
     def frozen(self) -> bool:
         """True while the altimeter says the same although the robot climbs."""
         return self._equal >= FROZEN and self._high - self._low > FROZEN_CLIMB_M
-
-    def step_m(self) -> float:
-        """By how much the newest readings have stepped, 0 where noise or a climb explain it."""
-        if len(self._readings) < 2 * EVERY:
-            return 0.0
-        offset = np.array([height - point[2] for point, _, height, *_ in self._readings])
-        # The median difference is that of noise: steps are rare.
-        sigma = 1.4826 / math.sqrt(2) * float(np.median(np.abs(np.diff(offset))))
-        step = float(np.median(offset[-SIDE:]) - np.median(offset[-2 * SIDE:-SIDE]))
-        return step if abs(step) > max(STEP_M, STEP_SIGMA * sigma) else 0.0
 
     def tilt_rad(self) -> float:
         """Angle between z of the odometry and the vertical, 0 where chance explains it."""

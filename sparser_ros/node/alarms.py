@@ -29,7 +29,7 @@ _WORST_FIRST = (
     'radios_swapped', 'beacons_swapped', 'odometry_jump', 'odometry_failed', 'odometry_outlier',
     'beacon_misplaced', 'beacon_moved', 'height_missing', 'odometry_scale', 'odometry_turn',
     'ranges_rejected', 'range_burst', 'antenna_misplaced', 'range_bias', 'radio_bias',
-    'altimeter_frozen', 'heights_rejected', 'altimeter_step', 'odometry_noise', 'closures_rejected')
+    'altimeter_frozen', 'heights_rejected', 'odometry_noise', 'closures_rejected')
 """Faults of the node itself, what is old, what bends the map, then what costs accuracy."""
 _STOPS_ALL = ('solution_stale', 'data_stale')
 """Kinds that stay before newer findings: nothing is published while they last."""
@@ -47,11 +47,9 @@ NO_CLOCK_S = 5.0
 BACK_NS, AHEAD_NS = 10**9, 60 * 10**9
 """Steps of the clock that are doubted."""
 AGREEING = 3
-"""Messages that must agree on a jump before it counts."""
+"""Readings that must agree on a jump before it counts."""
 SHOWN_S = 60.0
 """Wall time for which a jump stays a finding."""
-MANY_WRONG = 5
-"""So many single wrong times of one clock are no accident."""
 
 
 class Alarms:
@@ -64,8 +62,7 @@ class Alarms:
         """`hints`: what does not go together in the configuration."""
         self._node, self._pipeline, self._inputs, self._times = node, pipeline, inputs, times
         self._clock_watch, self._hints = clock, hints
-        self._begin = self._clock_moved = time.monotonic()
-        self._last_clock_ns = 0
+        self._begin = time.monotonic()
         self._rival_since: dict[str, float] = {}
         self._logged: set[tuple[str, str]] = set()
         self._around: tuple[Finding, ...] = ()
@@ -93,8 +90,8 @@ class Alarms:
     def look_around(self) -> None:
         """Look at inputs, clock and other nodes; each finding is logged when it begins."""
         self._around = (
-            *self._silence(), *self._clock(), *self._clock_watch.findings(),
-            *self._time_mismatch(), *self._rivals(),
+            *self._silence(), *self._clock_watch.findings(), *self._time_mismatch(),
+            *self._rivals(),
             *(Finding(f'input_{kind.partition(" ")[0]}', kind.partition(' ')[2], text)
               for kind, text in self._inputs.warnings().items()),
             *(Finding('configuration', f'hint {number}', text)
@@ -175,19 +172,6 @@ class Alarms:
         return [Finding('rival', name, f'{text}: end one of the two')
                 for name, text in texts.items() if now - self._rival_since[name] > LEASE_S + 1]
 
-    def _clock(self) -> list[Finding]:
-        if not self._node.get_parameter('use_sim_time').value:
-            return []
-        stamp, now = self._node.get_clock().now().nanoseconds, time.monotonic()
-        if stamp != self._last_clock_ns:
-            self._last_clock_ns, self._clock_moved = stamp, now
-        since = now - self._clock_moved
-        if since <= NO_CLOCK_S:
-            return []
-        return [Finding(
-            'clock', '/clock', f'use_sim_time is set, but /clock has stood still for {since:.0f} s',
-            since, 's')]
-
     def _time_mismatch(self) -> list[Finding]:
         offsets = {
             item.topic: item.offset_s for item in self._inputs.inputs.values()
@@ -204,90 +188,77 @@ class Alarms:
 
 
 class ClockWatch:
-    """Follows the node's clock by its steps; a jump counts once several messages agree on it.
+    """Follows simulated time; a jump counts once several readings agree on it.
 
-    A step back by `BACK_NS`, or ahead by `AHEAD_NS`, is doubted. If the clock returns, it was one
-    wrong message. If `AGREEING` messages in a row go on from the new time, the clock has jumped.
+    A reading behind the newest by `BACK_NS`, or ahead by `AHEAD_NS`, is doubted: it may be one
+    wrong message. If `AGREEING` different ones in a row are, the clock has jumped. It has not gone
+    back while several nodes publish `/clock`: their times alternate.
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._offset_ns = 0
-        self._agreeing = 0
-        self._started = False
-        self.wrong = 0
-        """Doubted times from which the clock returned."""
-        self.jumps = 0
-        """How often it has gone back, and stayed there."""
-        self._size_ns = 0
-        """By how much at last."""
-        self.behind = False
-        """True since it went back, until it comes again to where it would have been."""
-        self._told, self._told_s = (0, 0), -math.inf
-        """Jumps and wrong times at the last look, and when one of them rose."""
-        self._many_wrong = False
+        self._reading_ns = self._newest_ns = self._doubted = 0
+        self._moved_s = time.monotonic()
+        self._told: tuple[float, Finding] | None = None
+        """The newest jump, and when it was."""
 
     @property
     def trusted(self) -> bool:
-        """False while the clock shows a time that no further message has confirmed."""
-        return self._offset_ns == 0
+        """False while the clock shows a time that no further reading has confirmed."""
+        return self._doubted == 0
 
-    def moved(self, step_ns: int) -> None:
-        """Note a step of the clock."""
-        if not self._started:
-            # From no time at all to the first message.
-            self._started = True
-            return
-        doubted = not self.trusted
-        self._offset_ns += step_ns
-        if 2 * self._offset_ns > self._size_ns:
-            self.behind = False
-        if -BACK_NS < self._offset_ns < AHEAD_NS:
-            self.wrong += doubted
-            self._offset_ns = self._agreeing = 0
-            return
-        onward = doubted and 0 <= step_ns < AHEAD_NS
-        self._agreeing = self._agreeing + 1 if onward else 1
-        if self._agreeing < AGREEING:
-            return
-        size_ns, self._offset_ns, self._agreeing = -self._offset_ns, 0, 0
-        if size_ns > 0:
-            self.jumps += 1
-            self._size_ns, self.behind = size_ns, True
-
-    @property
-    def alternates(self) -> bool:
-        """True where a jump back must not erase the map: another clock goes on beside this one."""
-        return self._node.count_publishers('/clock') > 1
+    def look(self) -> bool:
+        """Read the clock; whether it has gone back, and stays there."""
+        now = self._node.get_clock().now().nanoseconds
+        if not self._simulated or now == self._reading_ns:
+            return False
+        onward = 0 < now - self._reading_ns < AHEAD_NS
+        self._reading_ns, self._moved_s = now, time.monotonic()
+        step = now - self._newest_ns
+        if not self._newest_ns or -BACK_NS < step < AHEAD_NS:
+            self._newest_ns, self._doubted = max(self._newest_ns, now), 0
+            return False
+        self._doubted = self._doubted + 1 if onward and self._doubted else 1
+        publishers = sorted(
+            full_name(endpoint)
+            for endpoint in self._node.get_publishers_info_by_topic('/clock')) if step < 0 else []
+        if len(publishers) > 1:
+            self._told = time.monotonic(), Finding(
+                'clock_alternates', '/clock',
+                f'/clock goes back and forth: it has {len(publishers)} publishers '
+                f'({", ".join(publishers)}); the map stays, stop all but one')
+            return False
+        if self._doubted < AGREEING:
+            return False
+        self._newest_ns, self._doubted = now, 0
+        if step > 0:
+            return False
+        self._told = time.monotonic(), Finding(
+            'clock_jumped', '/clock',
+            f'the clock jumped back by {-step * 1e-9:.1f} s, to {now * 1e-9:.1f} s', -step * 1e-9,
+            's')
+        return True
 
     @property
     def words(self) -> str:
         """The newest jump."""
-        now_s, size_s = self._node.get_clock().now().nanoseconds * 1e-9, self._size_ns * 1e-9
-        times = '' if self.jumps == 1 else f' ({self.jumps} times so far)'
-        return (f'the clock jumped back by {size_s:.1f} s, from about {now_s + size_s:.1f} s to '
-                f'{now_s:.1f} s{times}')
+        return '' if self._told is None else self._told[1].text
+
+    @property
+    def _simulated(self) -> bool:
+        return bool(self._node.get_parameter('use_sim_time').value)
 
     def findings(self) -> list[Finding]:
-        """Jumps of the last minute, and clocks that alternate."""
-        now, (jumps, wrong) = time.monotonic(), self._told
-        many_wrong = self.wrong >= wrong + MANY_WRONG
-        if self.jumps > jumps or many_wrong:
-            self._told_s, self._many_wrong = now, many_wrong
-        self._told = self.jumps, self.wrong
-        if now - self._told_s >= SHOWN_S:
-            return []
-        if not self.alternates and not self._many_wrong:
-            return [Finding('clock_jumped', '/clock', self.words, self._size_ns * 1e-9, 's')]
-        names = sorted(
-            full_name(endpoint)
-            for endpoint in self._node.get_publishers_info_by_topic('/clock'))
-        times, several = self.jumps + self.wrong, len(names) != 1
-        return [Finding(
-            'clock_alternates', '/clock',
-            f'/clock goes back and forth ({times} times so far): it has {len(names)} '
-            f'publisher{"s" * several} ({", ".join(names)}); the map stays'
-            f'{", stop all but one" * several}', times, 'times')]
+        """A clock that stands still, and the jumps of the last minute."""
+        now, findings = time.monotonic(), []
+        since = now - self._moved_s
+        if self._simulated and since > NO_CLOCK_S:
+            findings.append(Finding(
+                'clock', '/clock',
+                f'use_sim_time is set, but /clock has stood still for {since:.0f} s', since, 's'))
+        if self._told is not None and now - self._told[0] < SHOWN_S:
+            findings.append(self._told[1])
+        return findings
 
 
 def totals(counters: Mapping[str, Any]) -> tuple[int, int]:

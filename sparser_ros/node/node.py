@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import math
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rclpy.clock import Clock, ClockType, JumpThreshold
-from rclpy.duration import Duration
+from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 
@@ -67,8 +64,6 @@ class SparserNode(Node):
         self._configured: Entities | None = None
         self._active: Entities | None = None
         self.parameters.on_change(self.times.timed('configure', self._configure))
-        if self.parameters.config.node.niceness:
-            set_niceness(self.parameters.config.node.niceness)
         if begin:
             self.configure()
             try:
@@ -123,12 +118,6 @@ class SparserNode(Node):
             self._status = StatusPublisher(
                 self, self.pipeline, self.inputs, self.outputs, self.alarms, self.times)
             self._timers_of(config)
-            # Every step of the clock: with `/clock`, every message.
-            self._jump = self.get_clock().create_jump_callback(
-                JumpThreshold(
-                    min_forward=Duration(nanoseconds=1), min_backward=Duration(nanoseconds=-1),
-                    on_clock_change=False),
-                post_callback=self.times.timed('clock', self._on_clock))
         except BaseException:
             self._active.destroy()
             self._active = None
@@ -147,7 +136,6 @@ class SparserNode(Node):
         if drain:
             self.inputs.drain()
             self.pipeline.intake()
-        self._jump.unregister()
         self._active.destroy()
         self._active = None
 
@@ -194,17 +182,24 @@ class SparserNode(Node):
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
 
     def _broadcast(self) -> None:
-        if self._clock_watch.trusted and not self._jumped_back:
+        if self._steady():
             self.outputs.broadcast(self.alarms.withheld)
 
     def _follow(self) -> bool:
-        if self._clock_watch.trusted and not self._jumped_back:
+        if self._steady():
             self.outputs.follow(self.alarms.withheld)
         return self.outputs.followed
 
+    def _steady(self) -> bool:
+        """Whether the clock goes on as before."""
+        self._jumped_back |= self._clock_watch.look()
+        return self._clock_watch.trusted and not self._jumped_back
+
     def _intake(self) -> None:
         wanted = self.pipeline.config.node.reset_on_time_jump
-        if self._jumped_back and not self._clock_watch.alternates:
+        self._steady()
+        jumped, self._jumped_back = self._jumped_back, False
+        if wanted and jumped:
             self.reset(self._clock_watch.words, restart_stamps=True)
         elif wanted and self.pipeline.frontend.time_jump:
             self.reset('the stamps of the odometry jumped back')
@@ -280,19 +275,6 @@ class SparserNode(Node):
                 self._located[item.robot] = item.location
                 missing = f': {item.missing}' if item.missing else ''
                 self.get_logger().info(f'{item.robot} is {item.location.value}{missing}')
-
-    def _on_clock(self, jump: Any) -> None:
-        # Only a note: resetting inside the jump callback would deadlock with the clock's lock.
-        watch = self._clock_watch
-        wrong, jumps = watch.wrong, watch.jumps
-        watch.moved(jump.delta.nanoseconds)
-        if watch.jumps > jumps:
-            self._jumped_back = self.pipeline.config.node.reset_on_time_jump
-        elif not watch.behind:
-            self._jumped_back = False
-        if watch.wrong > wrong and watch.wrong & (watch.wrong - 1) == 0:  # 1, 2, 4, 8, ... times
-            self.get_logger().warning(
-                f'/clock showed a wrong time and came back: ignored ({watch.wrong} so far)')
 
     def _raised(self, name: str, text: str) -> None:
         self.get_logger().error(f'exception in the callback {name!r}; the node goes on\n{text}')
@@ -410,14 +392,3 @@ class Entities:
             for entity in self._all(kind):
                 if id(entity) not in self._before:
                     getattr(self._node, f'destroy_{kind}')(entity)
-
-
-def set_niceness(niceness: int) -> None:
-    """Of every thread of this process, where the system allows it.
-
-    Threads started later inherit it from the one that starts them.
-    """
-    with contextlib.suppress(OSError):
-        for thread in os.listdir('/proc/self/task'):
-            with contextlib.suppress(ProcessLookupError):
-                os.setpriority(os.PRIO_PROCESS, int(thread), niceness)

@@ -237,9 +237,6 @@ def test_nothing_is_said_of_robots_that_fly_as_they_should(seed):
     # A table below the laser, and the wind.
     table, _ = flown(seed=seed, change=lambda t, h: h - 0.7 * (20 < t < 24 or 41 < t < 43))
     assert not told(table, 'odometry_tilted')
-    steps = [finding.value for finding in told(table, 'altimeter_step')]
-    assert {round(abs(step), 1) for step in steps} <= {0.4, 0.5, 0.6, 0.7, 0.8, 0.9}
-    assert min(steps) < 0 < max(steps)
 
 
 @pytest.mark.parametrize(('turn', 'degrees'), [

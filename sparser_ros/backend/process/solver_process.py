@@ -357,11 +357,9 @@ def main(loop: type[TrackerLoop] | type[AuditorLoop], pipe: Connection,
 
 
 def begin_process() -> None:
-    """Prepare a new process: priority, signals, memory, threads."""
+    """Prepare a new process: signals, memory, threads."""
     from ...linalg.process import keep_blas_on_one_thread, keep_freed_memory
 
-    # A node of high priority (`node.niceness`) does not share it.
-    os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), 0))
     # Ctrl-C goes to the whole process group; the node decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, 'pthread_sigmask'):
