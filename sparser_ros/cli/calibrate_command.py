@@ -146,9 +146,8 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph
         raise SolverError('no robot has a place in the map, against which radios could be '
                           f'calibrated: {"; ".join(replay.undetermined_robots(state))}')
     if args.truth:
-        reference = replay.reference_positions(
-            graph, state.tracks, state.frontend.recorded_odometry())
-        graph = held_to(graph, *reference, args.truth_sigma)
+        graph = held_to(
+            graph, *replay.reference_positions(graph, state.tracks), args.truth_sigma)
     return config, values, graph
 
 

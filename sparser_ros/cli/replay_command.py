@@ -184,6 +184,3 @@ def _errors(truth: dict[str, Any], verbose: bool) -> None:
         return
     for robot, errors in truth['robots'].items():
         print(f'    {robot}: mean {errors["ate_m"]:.3f} m')
-    for pair in truth['relative_poses']:
-        print(f'    {pair["from"]}->{pair["to"]}: translation {pair["translation_error_m"]:.3f}'
-              f' m, rotation {pair["rotation_error_rad"]:.3f} rad')

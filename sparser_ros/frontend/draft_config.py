@@ -294,11 +294,11 @@ def _radios(
                 f'question: radio {name} bears the name of robot {name}, but its ranges do not '
                 'follow that robot: is it another one? If not, delete its entry in `radios`')
     sure = [f'{radio} rides on {robot}' for radio, robot in sorted(carried.robot.items())
-            if radio not in carried.doubtful and radio != robot]
+            if radio not in carried.doubtful]
     if sure:
         notes.append(
-            f'{", ".join(sure)}, by names and motion: its ranges follow that of the robot. A '
-            'lever_arm [x, y, z] of the antenna on the robot makes ranges exact')
+            f'{", ".join(sure)}, by names and motion. A lever_arm [x, y, z] of the antenna on its '
+            'robot makes ranges exact')
     for radio, others in carried.doubtful.items():
         drafted = f'rides on {carried.robot[radio]}' if radio in carried.robot else 'stands still'
         maybe = ' or '.join(f'ride on {robot}' if robot else 'stand still'

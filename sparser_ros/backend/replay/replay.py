@@ -20,7 +20,6 @@ from ...config import FormatError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
 from ...frontend.inputs import topic_findings
-from ...frontend.record import RecordedOdometry
 from ...graph import Graph, Increment, range_residuals
 from ...graph.finding import Finding
 from ...graph.parts import extract
@@ -213,7 +212,7 @@ def heard_part(graph: Graph, solution: Solution) -> Graph:
 
 
 def reference_positions(
-    graph: Graph, tracks: Mapping[str, TruthTrack], odometry: Mapping[str, RecordedOdometry]
+    graph: Graph, tracks: Mapping[str, TruthTrack]
 ) -> tuple[Array, Mask]:
     """Recorded positions (n, d) of the poses, and which of them (n,) the recording covers."""
     positions = np.zeros((graph.n_poses, graph.dimension))
@@ -222,8 +221,7 @@ def reference_positions(
         rows = np.flatnonzero(graph.poses.robot == number)
         if robot not in tracks or not len(rows):
             continue
-        _, where, inside = tracks[robot].at(
-            graph.poses.stamp_ns[rows], graph.dimension, odometry.get(robot))
+        _, where, inside = tracks[robot].at(graph.poses.stamp_ns[rows], graph.dimension)
         positions[rows[inside]] = where[inside]
         known[rows[inside]] = True
     return positions, known
@@ -238,8 +236,7 @@ def findings_of(state: Replay) -> tuple[Finding, ...]:
             Inputs(state.config), state.topics,
             tuple(state.config.backend.truth_topics.values())),
         *(Finding('configuration', text, text) for text in frontend.warnings),
-        *(Finding('truth', text, text) for text in uncovered(
-            state.graph, state.tracks, frontend.recorded_odometry())),
+        *(Finding('truth', text, text) for text in uncovered(state.graph, state.tracks)),
         *frontend.findings,
         *(finding for _, finding in frontend.events),
         *(() if solution is None else solution.findings))
@@ -287,8 +284,7 @@ def report_of(state: Replay, dataset: str) -> dict[str, Any]:
             'index': rejected.index, 'type': rejected.type, 'from': rejected.source,
             'to': rejected.target, 'weight': rejected.weight,
             'whitened_residual': rejected.whitened_residual} for rejected in solution.rejected])
-    truth = compare(
-        graph, solution, state.tracks, state.frontend.recorded_odometry(), state.availability)
+    truth = compare(graph, solution, state.tracks, state.availability)
     bound = state.session.bound
     if bound is not None:
         result.update({'certified': bound.certified, 'suboptimality': bound.suboptimality})

@@ -1,37 +1,30 @@
-"""Comparison with ground truth recorded beside the data: positions, headings, relative poses.
+"""Comparison with ground truth recorded beside the data: positions and headings.
 
 The truth's frame and map differ by one rigid motion, which is fitted to the positions of all
-located robots together (without scale); what remains is error. Relative poses need no such fit.
+located robots together (without scale); what remains is error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import Akima1DInterpolator
+from scipy.spatial.transform import Rotation, Slerp
 
-from ...array_types import Array, Index
-from ...frontend.motion import geometry
-from ...frontend.record import RecordedOdometry
+from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...io.availability import Availability
-from ...linalg.rotations import align, angle_to_matrix, quat_to_matrix
+from ...linalg.rotations import align, angle_to_matrix
 from ..session.solution import Location, Solution
 
 LEFT_OUT_SHARE = 0.05
 """Share of keyframes without truth from which it is worth a warning; bags end raggedly."""
-MOST_GAP_NS = 500_000_000
-"""Between truth farther apart than this a robot does not drive straight on."""
-MOST_DRIVEN_GAP_NS = 5_000_000_000
-"""Then its odometry says how it drove, up to this gap; farther apart nothing is compared."""
-WINDOW = 5
-"""The direction of odometry against truth comes from so many recorded poses before and after."""
-LEAST_SPREAD_M = 0.2
-"""Below this spread of them the robot stands, and has no direction."""
+MOST_GAP_S = 1.5
+"""Between truth farther apart than this nothing is compared. At 1 m/s and 0.5 rad/s a curve through
+positions a second apart is off by less than 2 cm, a straight line by 6."""
 
 
 @dataclass
@@ -52,122 +45,50 @@ class TruthTrack:
         self.positions_xyz.append(np.array([p.x, p.y, p.z], dtype=float))
         self.quats_xyzw.append(np.array([q.x, q.y, q.z, q.w], dtype=float))
 
-    def at(
-        self, stamps_ns: Index, dimension: int, odometry: RecordedOdometry | None = None
-    ) -> tuple[Array, Array, Any]:
-        """Rotations, positions and a mask of the stamps that the recording covers.
-
-        Between recorded poses farther apart than `MOST_GAP_NS` the way has the shape of the
-        odometry, turned and bent so that it passes through them.
-        """
-        stamps = np.array(self.stamps_ns, dtype=np.int64)
-        if len(stamps) == 0:
-            n, d = len(stamps_ns), dimension
-            return np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d)), np.zeros(n, dtype=bool)
-        order = np.argsort(stamps, kind='stable')
-        stamps = stamps[order]
-        where = (np.array(self.positions_xyz)[order])[:, :dimension]
-        after = np.clip(np.searchsorted(stamps, stamps_ns), 1, max(len(stamps) - 1, 1))
-        after = np.minimum(after, len(stamps) - 1)
-        before = np.maximum(after - 1, 0)
-        gap = np.maximum(stamps[after] - stamps[before], 1)
-        share = np.clip((stamps_ns - stamps[before]) / gap, 0, 1)[:, None]
-        position = (1 - share) * where[before] + share * where[after]
-        nearest = np.where(share[:, 0] < 0.5, before, after)
-        rotation = _rotations(np.array(self.quats_xyzw)[order], dimension)[nearest]
-        inside = (
-            (stamps_ns >= stamps[0] - MOST_GAP_NS) & (stamps_ns <= stamps[-1] + MOST_GAP_NS)
-            & (gap <= MOST_GAP_NS))
-        if odometry is None or not len(odometry.stamps_ns):
-            return rotation, position, inside
-        way = _Way(odometry, dimension)
-        own = np.flatnonzero((gap > MOST_GAP_NS) & (gap <= MOST_DRIVEN_GAP_NS)
-                             & (stamps_ns >= stamps[0]) & (stamps_ns <= stamps[-1]))
-        own = own[way.unbroken(stamps[before[own]], stamps[after[own]])]
-        bend = way.positions(stamps_ns[own]) - (1 - share[own]) * way.positions(
-            stamps[before[own]]) - share[own] * way.positions(stamps[after[own]])
-        for k, row in enumerate(own):
-            turn = way.direction(stamps, where, before[row])
-            position[row] += turn @ bend[k]
-        at_truth = way.rotations(stamps[nearest[own]])
-        rotation[own] = rotation[own] @ np.swapaxes(at_truth, 1, 2) @ way.rotations(stamps_ns[own])
-        inside[own] = True
+    def at(self, stamps_ns: Index, dimension: int) -> tuple[Array, Array, Mask]:
+        """Rotations, positions and a mask of the stamps that the recording covers."""
+        n, d = len(stamps_ns), dimension
+        rotation, position = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
+        recorded, rows = np.unique(np.array(self.stamps_ns, dtype=np.int64), return_index=True)
+        if len(recorded) < 2:
+            return rotation, position, np.zeros(n, dtype=bool)
+        seconds, wanted = (recorded - recorded[0]) * 1e-9, (stamps_ns - recorded[0]) * 1e-9
+        after = np.clip(np.searchsorted(seconds, wanted), 1, len(seconds) - 1)
+        inside = (wanted >= 0) & (wanted <= seconds[-1]) & (
+            seconds[after] - seconds[after - 1] <= MOST_GAP_S)
+        position[inside] = Akima1DInterpolator(
+            seconds, np.array(self.positions_xyz)[rows, :d])(wanted[inside])
+        quats = np.array(self.quats_xyzw)[rows]
+        # References of positions alone may say that all quaternions are 0.
+        quats[np.linalg.norm(quats, axis=1) < 1e-6, 3] = 1.0
+        turned = Slerp(seconds, Rotation.from_quat(quats))(wanted[inside]).as_matrix()
+        rotation[inside] = turned if d == 3 else angle_to_matrix(
+            np.arctan2(turned[:, 1, 0], turned[:, 0, 0]))
         return rotation, position, inside
 
 
-class _Way:
-    """The odometry of a robot at any time, in its own frame."""
-
-    def __init__(self, record: RecordedOdometry, dimension: int) -> None:
-        self._stamps = record.stamps_ns
-        self._segments = record.segments
-        self._rotations, self._positions = geometry(dimension).arrays(record.poses)
-
-    def unbroken(self, first_ns: Index, last_ns: Index) -> Any:
-        """Mask of the spans that odometry of one frame covers."""
-        start = np.searchsorted(self._stamps, first_ns, side='right') - 1
-        end = np.searchsorted(self._stamps, last_ns)
-        covered = (start >= 0) & (end < len(self._stamps))
-        last = len(self._stamps) - 1
-        return covered & (
-            self._segments[np.clip(start, 0, last)] == self._segments[np.clip(end, 0, last)])
-
-    def positions(self, stamps_ns: Index) -> Array:
-        """(n, d): between two messages on a straight line."""
-        since = (self._stamps - self._stamps[0]).astype(float)
-        when = (stamps_ns - self._stamps[0]).astype(float)
-        return np.stack([np.interp(when, since, axis) for axis in self._positions.T], axis=1)
-
-    def rotations(self, stamps_ns: Index) -> Array:
-        """(n, d, d): of the message nearest in time."""
-        after = np.clip(np.searchsorted(self._stamps, stamps_ns), 1, len(self._stamps) - 1)
-        after = np.maximum(after, 0)
-        before = np.maximum(after - 1, 0)
-        later = stamps_ns - self._stamps[before] > self._stamps[after] - stamps_ns
-        return self._rotations[np.where(later, after, before)]
-
-    def direction(self, stamps_ns: Index, positions: Array, before: int) -> Array:
-        """(d, d): from the odometry frame into that of the truth, about one recorded pose."""
-        rows = slice(max(before - WINDOW, 0), before + WINDOW + 2)
-        near = stamps_ns[rows]
-        usable = self.unbroken(near, np.full(len(near), stamps_ns[before]))
-        usable |= self.unbroken(np.full(len(near), stamps_ns[before]), near)
-        own, there = self.positions(near[usable]), positions[rows][usable]
-        spread = np.linalg.norm(own - own.mean(axis=0), axis=1) if len(own) else np.zeros(1)
-        if spread.max() < LEAST_SPREAD_M:
-            return np.zeros((positions.shape[1],) * 2)
-        return align(own, there)[0]
-
-
-def uncovered(
-    graph: Graph, tracks: Mapping[str, TruthTrack], odometry: Mapping[str, RecordedOdometry]
-) -> list[str]:
+def uncovered(graph: Graph, tracks: Mapping[str, TruthTrack]) -> list[str]:
     """Robots that are compared with the truth in part or not at all, in words."""
     texts = []
     for name, track in tracks.items():
         if name not in graph.robots:
             continue
         stamps = graph.poses.stamp_ns[graph.poses.robot == graph.robots.index(name)]
-        inside = track.at(stamps, graph.dimension, odometry.get(name))[2]
+        inside = track.at(stamps, graph.dimension)[2]
         left_out = len(stamps) - int(np.sum(inside))
         if not track.stamps_ns:
             texts.append(f'ground truth of {name}: no message on its topic: nothing is compared')
         elif left_out > LEFT_OUT_SHARE * len(stamps):
+            longest = np.diff(np.sort(np.array(track.stamps_ns))).max(initial=0) * 1e-9
             texts.append(
                 f'ground truth of {name}: {left_out} of {len(stamps)} keyframes are not compared: '
-                f'recorded poses are up to {_longest_s(track):.1f} s apart, or do not span them '
-                f'(along odometry at most {MOST_DRIVEN_GAP_NS * 1e-9:.0f} s are filled in)')
+                f'recorded poses are up to {longest:.1f} s apart, or do not span them '
+                f'(gaps of at most {MOST_GAP_S} s are filled in)')
     return texts
 
 
-def _longest_s(track: TruthTrack) -> float:
-    stamps = np.sort(np.array(track.stamps_ns, dtype=np.int64))
-    return float(np.diff(stamps).max() * 1e-9) if len(stamps) > 1 else 0.0
-
-
 def compare(
-    graph: Graph, solution: Solution, tracks: Mapping[str, TruthTrack],
-    odometry: Mapping[str, RecordedOdometry], availability: Availability,
+    graph: Graph, solution: Solution, tracks: Mapping[str, TruthTrack], availability: Availability,
 ) -> dict[str, Any]:
     """Errors of located robots against their tracks; {} where nothing can be compared.
 
@@ -180,8 +101,7 @@ def compare(
         if not where.get(name, Location.UNLOCATED).placed or name not in graph.robots:
             continue
         rows = np.flatnonzero(graph.poses.robot == graph.robots.index(name))
-        rotation, position, inside = track.at(
-            graph.poses.stamp_ns[rows], graph.dimension, odometry.get(name))
+        rotation, position, inside = track.at(graph.poses.stamp_ns[rows], graph.dimension)
         of += len(rows)
         if np.any(inside):
             matched[name] = rows[inside], rotation[inside], position[inside]
@@ -192,90 +112,37 @@ def compare(
         np.concatenate([solution.estimate.translation[matched[n][0]] for n in fitted]),
         np.concatenate([matched[n][2] for n in fitted]))
     moved = solution.estimate.moved(turn, shift)
-    robots = {
-        name: _errors(moved, rows, rotation, position, where[name])
-        for name, (rows, rotation, position) in matched.items()}
-    every = [robots[n]['errors_m'] for n in fitted]
-    pairs = [
-        _relative(solution.estimate, matched, a, b)
-        for a, b in combinations([n for n in matched if where[n] is Location.LOCATED], 2)]
+    errors = {name: np.linalg.norm(moved.translation[rows] - position, axis=1)
+              for name, (rows, _, position) in matched.items()}
+    every = np.concatenate([errors[name] for name in fitted])
+
+    def recorded(robot: str, stamps_ns: Index) -> Array:
+        """(k, d): recorded positions, NaN where there are none."""
+        if robot not in tracks:
+            return np.full((len(stamps_ns), graph.dimension), np.nan)
+        _, position, inside = tracks[robot].at(stamps_ns, graph.dimension)
+        return np.where(inside[:, None], position, np.nan)
+
     return {
-        'ate_m': float(np.mean(np.concatenate(every))),
-        'ate_rmse_m': float(np.sqrt(np.mean(np.concatenate(every) ** 2))),
+        'ate_m': float(np.mean(every)),
+        'ate_rmse_m': float(np.sqrt(np.mean(every**2))),
         'aligned_on': fitted,
         'compared': sum(len(rows) for rows, *_ in matched.values()),
         'keyframes': of,
         'robots': {
-            name: {key: value for key, value in errors.items() if key != 'errors_m'}
-            for name, errors in robots.items()},
-        'relative_poses': pairs,
-        'stated': availability.accuracy(
-            partial(_recorded, graph.dimension, tracks, odometry)),
+            name: {'location': where[name].value, 'poses': len(rows),
+                   'ate_m': float(np.mean(errors[name])),
+                   'ate_max_m': float(np.max(errors[name])),
+                   **(_headings(moved, rows, rotation) if where[name] is Location.LOCATED else {})}
+            for name, (rows, rotation, _) in matched.items()},
+        'stated': availability.accuracy(recorded),
     }
 
 
-def _recorded(
-    dimension: int, tracks: Mapping[str, TruthTrack], odometry: Mapping[str, RecordedOdometry],
-    robot: str, stamps_ns: Index,
-) -> Array:
-    """(k, d): recorded positions, NaN where there are none."""
-    if robot not in tracks:
-        return np.full((len(stamps_ns), dimension), np.nan)
-    _, position, inside = tracks[robot].at(stamps_ns, dimension, odometry.get(robot))
-    return np.where(inside[:, None], position, np.nan)
-
-
-def _errors(
-    moved: Estimate, rows: Index, rotation: Array, position: Array, where: Location
-) -> dict[str, Any]:
-    errors = np.linalg.norm(moved.translation[rows] - position, axis=1)
-    result: dict[str, Any] = {
-        'location': where.value, 'poses': len(rows), 'ate_m': float(np.mean(errors)),
-        'ate_max_m': float(np.max(errors)), 'errors_m': errors}
-    if where is Location.LOCATED:
-        turns = np.swapaxes(rotation, 1, 2) @ moved.rotation[rows]
-        mean, spread = _angles(turns)
-        result['heading_offset_rad'] = mean
-        result['heading_spread_rad'] = spread
-    return result
-
-
-def _relative(
-    estimate: Estimate, matched: Mapping[str, tuple[Index, Array, Array]],
-    a: str, b: str,
-) -> dict[str, Any]:
-    """Error of b's trajectory placed relative to a's: each is fitted to the truth by itself.
-
-    Positions alone are used: frames that a tracking system gives to its targets, and the
-    orientation in some recordings, are turned arbitrarily.
-    """
-    rows_a, _, position_a = matched[a]
-    rows_b, _, position_b = matched[b]
-    turn_a, shift_a = align(estimate.translation[rows_a], position_a)
-    turn_b, _ = align(estimate.translation[rows_b], position_b)
-    placed = estimate.translation[rows_b] @ turn_a.T + shift_a
-    return {
-        'from': a, 'to': b,
-        'translation_error_m': float(np.mean(np.linalg.norm(placed - position_b, axis=1))),
-        'rotation_error_rad': _angle(turn_a.T @ turn_b),
-    }
-
-
-def _angle(turn: Array) -> float:
-    """Rotation angle of a (d, d) matrix."""
-    d = len(turn)
-    return float(2 * np.arcsin(min(1.0, np.linalg.norm(turn - np.eye(d)) / np.sqrt(8))))
-
-
-def _angles(turns: Array) -> tuple[float, float]:
-    """Mean rotation angle and spread about it (2D: signed; 3D: of the yaw)."""
+def _headings(moved: Estimate, rows: Index, rotation: Array) -> dict[str, float]:
+    """Mean heading against the truth's frame, which a tracking system may turn, and spread."""
+    turns = np.swapaxes(rotation, 1, 2) @ moved.rotation[rows]
     angles = np.arctan2(turns[:, 1, 0], turns[:, 0, 0])
     mean = float(np.angle(np.mean(np.exp(1j * angles))))
-    return mean, float(np.sqrt(np.mean(np.angle(np.exp(1j * (angles - mean))) ** 2)))
-
-
-def _rotations(quats: Array, dimension: int) -> Array:
-    rotation = quat_to_matrix(quats)
-    if dimension == 3:
-        return rotation
-    return angle_to_matrix(np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0]))
+    spread = float(np.sqrt(np.mean(np.angle(np.exp(1j * (angles - mean))) ** 2)))
+    return {'heading_offset_rad': mean, 'heading_spread_rad': spread}

@@ -48,7 +48,6 @@ def test_the_report_says_what_came_in_and_what_came_out(bag, tmp_path, capsys):
     assert all(beacon['located'] for beacon in report['beacons'].values())
     assert report['status'] == 'converged'
     assert report['ate_m'] < 0.3
-    assert report['truth']['relative_poses'][0]['rotation_error_rad'] < 0.1
     assert report['range_residuals_m']['rms_whitened'] < 1.5
     assert report['seconds']['total'] > 0
     assert [solve['full'] for solve in report['solves']][-1]
@@ -136,7 +135,6 @@ def test_the_real_recording_places_everybody(data_dir):
     errors = {robot: one['ate_m'] for robot, one in report['truth']['robots'].items()}
     assert errors.keys() == where.keys()
     assert max(errors.values()) < 0.4
-    assert report['truth']['relative_poses'][0]['rotation_error_rad'] < 0.3
     assert report['range_residuals_m']['rms'] < 0.3
 
 
@@ -146,7 +144,7 @@ def test_without_a_configuration_one_is_drafted(bag, tmp_path, capsys):
     assert main(['replay', str(bag / 'bag'), '--report', str(tmp_path / 'r.json')]) == 0
     text = capsys.readouterr().err
     assert f'sparser info {bag / "bag"} --config FILE' in text
-    assert 'drafted: A rides on A, B rides on B, as its name says' in text
+    assert 'drafted: A rides on A, B rides on B, by names and motion' in text
     report = json.loads((tmp_path / 'r.json').read_text())
     assert {one['location'] for one in report['locations'].values()} == {'located'}
     assert report['ate_rmse_m'] < 0.5
