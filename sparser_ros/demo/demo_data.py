@@ -19,10 +19,12 @@ from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
 from ..config.yaml_file import merged
 from ..frontend.counters import KINDS
+from ..frontend.draft_config import draft
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
 from ..io import atomic, graph_bag, graph_file, pyfg, report, simulation
-from ..io.availability import accuracy_lines, positions_of, share_text
+from ..io.availability import share_text
 from ..io.bag import BagReader, is_bag
+from ..io.bag_survey import survey
 from ..linalg.rotations import align
 from ..plot import map as plot
 from ..solver.result import SolveStats, SolveStatus
@@ -32,12 +34,6 @@ SIMULATION: dict[str, Any] = {'minutes': 3.0, 'outliers': 0.05}
 """Options of the bundled simulation: length, and share of ranges without line of sight."""
 _SAMPLES_PER_SECOND = 32
 """Data stamps per second of wall time at which the wait is taken."""
-_OTHER_CLOCK_S = 3600.0
-"""Wait of every solution from which stamps are of another clock, not old."""
-FULL_SIZE_SHARE = 0.2
-"""Share of the data, the last, at which the graph counts as being of full size."""
-
-
 @dataclass(frozen=True)
 class DemoInput:
     """A bag, the parameters that fit it, and the graph it was made of."""
@@ -77,25 +73,12 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
                 poses=graph.poses.replaced(stamp_ns=graph_bag.pose_stamps(graph)))
     elif is_bag(source):
         name, bag = source.stem, source
-        parameters = {} if 'robots' in given else {'robots': robots_in(source)}
+        parameters = {} if config is not None else draft(survey(source))[0]
     else:
         raise FormatError(source, None, 'expected a graph (.pyfg, .g2o) or a ROS 2 bag')
     parameters = merged(parameters, given)
     checked = SparserConfig.from_mapping(parameters)
     return DemoInput(name, bag, parameters, graph, checked.frames.odom, truth)
-
-
-def robots_in(bag: Path) -> list[str]:
-    """Robots that have a topic `/<robot>/odom`; FormatError when there is none."""
-    topics = BagReader(bag).topics
-    robots = sorted(
-        match[1] for topic, kind in topics.items()
-        if kind == 'nav_msgs/msg/Odometry' and (match := re.fullmatch(r'/([^/]+)/odom', topic)))
-    if not robots:
-        raise FormatError(
-            bag, None, 'no topic /<robot>/odom of nav_msgs/Odometry; pass --config with `robots` '
-            f'and the topics. It has: {", ".join(sorted(topics))}')
-    return robots
 
 
 def write_parameters(path: Path, parameters: Mapping[str, Any]) -> None:
@@ -133,7 +116,7 @@ def report_of(
     messages = _messages(seen, played)
     states = seen.located()
     gaps = {frame: round(record.greatest_gap_s, 4) for frame, record in seen.transforms.items()}
-    callbacks = _callbacks(seen)
+    callbacks = seen.diagnostics.get('callbacks', {})
     result |= {
         'rate': rate,
         'messages': messages,
@@ -141,7 +124,6 @@ def report_of(
         'missing': dict(zip(seen.status.robot_names, seen.status.robot_missing, strict=True))
         if seen.status is not None else {},
         'fix_share': seen.availability.shares,
-        'stated': {},
         'settled_after_s': settled_after_s,
         'solutions': seen.solutions,
         'latency_s': latencies(seen.published, rate),
@@ -150,10 +132,9 @@ def report_of(
         'tf_gap_max_s': gaps,
         'tf_count': {frame: record.count for frame, record in seen.transforms.items()},
         'tf_stamps_not_increasing': sum(r.not_increasing for r in seen.transforms.values()),
-        'callback_max_ms': max((row['max_ms'] for row in callbacks.values()), default=None),
-        'callback_max_cpu_ms': max(
-            (row['max_cpu_ms'] for row in callbacks.values()), default=None),
-        'callbacks': callbacks,
+        **{f'callback_{figure}': max(
+            (float(value) for key, value in callbacks.items() if key.endswith(f'.{figure}')),
+            default=None) for figure in ('max_ms', 'max_cpu_ms')},
         'cost_on_file': None,
         'range_residual_median_m': None,
     }
@@ -161,8 +142,6 @@ def report_of(
         if len(graph.ranges):
             result['range_residual_median_m'] = float(
                 np.median(np.abs(range_residuals(graph, estimate))))
-        if data.truth is not None:
-            result['stated'] = seen.availability.accuracy(positions_of(data.truth))
         if data.graph is not None:
             result['cost_on_file'], result['cost_on_file_note'] = cost_on_file(
                 data.graph, graph, estimate)
@@ -256,15 +235,6 @@ def _messages(seen: Observation, played: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _callbacks(seen: Observation) -> dict[str, dict[str, float]]:
-    rows: dict[str, dict[str, float]] = {}
-    for key, value in seen.diagnostics.get('callbacks', {}).items():
-        name, dot, figure = key.partition('.')
-        if dot:
-            rows.setdefault(name, {})[figure] = float(value)
-    return rows
-
-
 def truth_of(data: DemoInput, saved: Graph) -> Estimate | None:
     """True poses of the saved keyframes, in their order; None where one of them is unknown.
 
@@ -325,12 +295,10 @@ def summary(result: dict[str, Any], out: Path) -> str:
         'measured',
         f'  position     RMSE {text(result.get("ate_rmse_m"), " m")}, '
         f'mean {text(result.get("ate_m"), " m")}',
-        *(f'               {line}' for line in accuracy_lines(result['stated'])),
         f'  map -> odom  longest gap '
         f'{text(max(result["tf_gap_max_s"].values(), default=None), " s")}',
         f'  callbacks    longest {text(result["callback_max_ms"], " ms")}',
-        f'  latency      {text(result["latency_s"]["p95"], " s")} (95 % of the data), '
-        f'{text(result["latency_s"]["p95_full_size"], " s")} at full size; '
+        f'  latency      {text(result["latency_s"]["p95"], " s")} (95 % of the data); '
         f'{text(result["cpu_cores"])} processor cores',
         f'  settled      {text(result["settled_after_s"], " s")} after the end of the data',
         '  log          '
@@ -345,27 +313,16 @@ def latencies(published: Sequence[tuple[float, float]], rate: float) -> dict[str
 
     `published` lists (time of publication, newest stamp in the solution) in seconds of the data's
     clock, which runs `rate` times as fast as the wall's. Data between the newest stamps of two
-    solutions wait for the second one. Where stamps are of another clock, such as that of a robot
-    which nobody synchronised, the quickest solution counts as one without a wait.
+    solutions wait for the second one.
     """
-    least = min((at - newest for at, newest in published), default=0.0)
-    if least > _OTHER_CLOCK_S:
-        published = [(at - least, newest) for at, newest in published]
-    stamp, wait = [np.zeros(0)], [np.zeros(0)]
+    waits = [np.zeros(0)]
     for (_, before), (at, newest) in pairwise(published):
         if newest > before:
             # As many samples per second of data everywhere.
-            samples = int(_SAMPLES_PER_SECOND * (newest - before) / rate)
-            data = np.linspace(before, newest, max(2, samples))
-            stamp.append(data)
-            wait.append((at - data) / rate)
-    stamps, waits = np.concatenate(stamp), np.concatenate(wait)
-    if not len(waits):
-        return {'p50': None, 'p95': None, 'max': None, 'p95_full_size': None}
-    late = stamps >= stamps[-1] - FULL_SIZE_SHARE * (stamps[-1] - stamps[0])
-    p50, p95 = np.percentile(waits, [50, 95])
-    return {
-        'p50': round(float(p50), 3), 'p95': round(float(p95), 3),
-        'max': round(float(waits.max()), 3),
-        'p95_full_size': round(float(np.percentile(waits[late], 95)), 3),
-    }
+            samples = max(2, int(_SAMPLES_PER_SECOND * (newest - before) / rate))
+            waits.append((at - np.linspace(before, newest, samples)) / rate)
+    every = np.concatenate(waits)
+    if not len(every):
+        return {'p50': None, 'p95': None, 'max': None}
+    p50, p95, most = np.percentile(every, [50, 95, 100]).round(3).tolist()
+    return {'p50': p50, 'p95': p95, 'max': most}
