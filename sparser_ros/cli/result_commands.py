@@ -15,8 +15,6 @@ from ..config import ConfigError, SparserError
 from .console import NOT_CONVERGED, SOLVED, progress_bar, show_written
 from .options import Kind, Reads, Writes
 
-LABEL = 'parameters'
-"""Column of a study that names the parameters of a run in words."""
 TABLES = ('practitioner', 'certificate', 'formulations', 'scale', 'incremental', 'days', 'robust',
           'integrity', 'available', 'calibration', 'nees', 'gpu')
 
@@ -54,7 +52,7 @@ def add_study(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         'study', help='replay many bags with many parameter sets, locally or on a Dask cluster',
         description='Replays every bag with every parameter set and seed of a grid and writes '
-        'study.csv and study.html. Finished runs are kept: the same command goes on after a kill. '
+        'study.csv. Finished runs are kept: the same command goes on after a kill. '
         'Exit code 3: runs failed or were not solved (the table says which).')
     parser.add_argument('bags', action=Reads, kind=Kind.BAG, nargs='+', metavar='BAG',
                         help='folders, .mcap or .db3 files')
@@ -74,6 +72,7 @@ def add_study(subparsers: argparse._SubParsersAction) -> None:
 def run_study(args: argparse.Namespace) -> int:
     """Do the runs that are left; 0 all solved, 3 some are not."""
     from ..backend.replay.study import SOLVED_STATUSES, runs_of, study
+    from ..io import atomic
 
     if args.jobs < 1:
         raise ConfigError(f'--jobs: expected 1 or more processes, got {args.jobs}')
@@ -84,37 +83,26 @@ def run_study(args: argparse.Namespace) -> int:
                 draw(done, total, 'replaying' if row is None else f'{row["bag"]}: {row["status"]}')
 
         rows = study(runs, args.output, jobs=args.jobs, scheduler=args.scheduler, progress=show)
-    for row, run in zip(rows, runs, strict=True):
-        values = [run.set, *(f'{name}={value}' for name, value in run.parameters.items())]
-        row[LABEL] = ' '.join(values).strip() or 'defaults'
-    written = _write_study(args.output, rows)
+    path = args.output / 'study.csv'
+    atomic.write_text(path, _csv(rows))
     good = sum(row['status'] in SOLVED_STATUSES for row in rows)
     print(f'{len(rows)} runs, {good} solved')
-    show_written(written)
-    for row in rows:
+    show_written([path])
+    for row, run in zip(rows, runs, strict=True):
         if row['status'] == 'failed':
-            print(f'failed: {row["bag"]}, {row[LABEL]}: {row["message"]}')
+            values = [run.set, *(f'{name}={value}' for name, value in run.parameters.items())]
+            print(f'failed: {row["bag"]}, {" ".join(values).strip() or "defaults"}: '
+                  f'{row["message"]}')
     return SOLVED if good == len(rows) else NOT_CONVERGED
 
 
-def _write_study(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
-    """The table as CSV, and as a page where matplotlib is installed."""
-    from ..io import atomic
-    from ..plot.page import study_page
-
-    columns = list(dict.fromkeys(key for row in rows for key in row if key != LABEL))
+def _csv(rows: list[dict[str, Any]]) -> str:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, extrasaction='ignore', lineterminator='\n')
+    writer = csv.DictWriter(text, columns, lineterminator='\n')
     writer.writeheader()
     writer.writerows(rows)
-    table, page = folder / 'study.csv', folder / 'study.html'
-    atomic.write_text(table, text.getvalue())
-    try:
-        atomic.write_text(page, study_page(columns, rows, LABEL))
-    except SparserError as error:
-        print(f'no study.html: {error}', file=sys.stderr)
-        return [table]
-    return [table, page]
+    return text.getvalue()
 
 
 def add_bench(subparsers: argparse._SubParsersAction) -> None:

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages that need no network: of a run (`sparser report`), and of a study.
+"""The self-contained HTML page of a run (`sparser report`), which needs no network.
 
 The pictures are those of `plot.map` and `plot.figure`, as SVG inside the page.
 """
@@ -26,10 +26,6 @@ PLACED = ('located', 'position_only')
 """Values of `location` in a report of robots that have a position in map."""
 MOST_PAIRS = 40
 """Pairs of radios that are drawn: those with the largest median residual."""
-COMPARED = {
-    'ate_rmse_m': 'error against the reference [m]', 'range_rms_m': 'range residuals, rms [m]',
-    'seconds': 'seconds of a replay'}
-"""Columns of a study that are drawn, where a run has them."""
 _STYLE = '''
 :root { color-scheme: light dark; --ink: #222; --paper: #fff; --line: #ddd; --warn: #9a4500; }
 @media (prefers-color-scheme: dark) {
@@ -85,22 +81,6 @@ def run_page(
     if report.get('calibration'):
         parts += [_heading('Calibration'), *_calibration(report['calibration'])]
     return _page(f'sparser: {name}', parts)
-
-
-def study_page(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], label: str) -> str:
-    """HTML of a study; `label` is the column that names the parameters of a row."""
-    return _page('sparser: study', [
-        _heading('Comparison'),
-        *(_paragraph('warn', f'Warning: {row["bag"]}, {row.get(label)}: {row["message"]}')
-          for row in rows if row['status'] == 'failed'),
-        _paragraph('note', 'One dot is one run: a bag with a set of parameters and a seed.'),
-        *(_picture(partial(_draw_compared, rows=rows, label=label, column=column, title=title),
-                   9.0, 3.4)
-          for column, title in COMPARED.items()
-          if any(row.get(column) is not None for row in rows)),
-        _heading('Runs'),
-        _table([list(columns), *([row.get(column) for column in columns] for row in rows)],
-               head=True)])
 
 
 def final_weights(graph: Graph, estimate: Estimate, kernel: str) -> dict[str, Array]:
@@ -179,20 +159,6 @@ def _draw_pairs(drawing: Any, graph: Graph, estimate: Estimate) -> None:
     left = len(boxes) - len(shown)
     axes.set_title('ranges by pair: median, quartiles, 5 and 95 %' + (
         f'; the {left} pairs with smaller medians are left out' if left else ''), fontsize=10)
-
-
-def _draw_compared(
-    drawing: Any, rows: Sequence[Mapping[str, Any]], label: str, column: str, title: str
-) -> None:
-    axes = drawing.add_subplot()
-    for number, bag in enumerate(dict.fromkeys(row['bag'] for row in rows)):
-        shown = [row for row in rows if row['bag'] == bag and row.get(column) is not None]
-        axes.plot([str(row.get(label)) for row in shown], [row[column] for row in shown],
-                  'os^Dv'[number // len(COLOURS) % 5], color=COLOURS[number % len(COLOURS)],
-                  label=bag)
-    axes.set_ylim(bottom=0)
-    axes.set_title(title, fontsize=10)
-    axes.legend(fontsize=7, frameon=False)
 
 
 def _calibration(fields: Mapping[str, Any]) -> list[str]:
