@@ -25,7 +25,6 @@ from .measurements import (
     RelativePoses,
     Sightings,
     Verticals,
-    register,
 )
 from .residuals import HeightResidual, PointResidual, RotationResidual, VerticalResidual
 from .table import (
@@ -71,7 +70,6 @@ __all__ = [
     'range_lever_derivatives',
     'range_residuals',
     'range_vectors',
-    'register',
     'squared_residuals',
     'with_estimate',
 ]

@@ -1,7 +1,7 @@
 """The measurement types, each declared in one block, and the tables of all types together.
 
 A `MeasurementType` says everything of a type: table, endpoints, residuals, kind. Graphs, solver,
-robust weights and the wire form know a type from then on that it is registered.
+robust weights and the wire form follow from the list of them.
 
 Weights are the scalars of the quadratic cost (no factor 1/2): `kappa` on rotations, `tau` on
 translations, `precision` = 1/sigma^2 on ranges and positions; `graph/precision.py` derives them
@@ -116,18 +116,6 @@ def _degrees(part: Residual, dimension: int) -> int:
     return 1 if isinstance(part, HeightResidual) or part.distance is not None else dimension
 
 
-MEASUREMENT_TYPES: dict[str, MeasurementType] = {}
-"""All types by name, in the order of their rows in the problem."""
-
-
-def register(kind: MeasurementType) -> MeasurementType:
-    """Make a type known to graphs, increments, solver and wire; ValueError for a taken name."""
-    if kind.name in MEASUREMENT_TYPES:
-        raise ValueError(f'there is a measurement type {kind.name!r} already')
-    MEASUREMENT_TYPES[kind.name] = kind
-    return kind
-
-
 # -- the types, in the order of their rows in the problem
 
 
@@ -148,11 +136,11 @@ class RelativePoses(Table):
     stamp_ns: Stamps
 
 
-RELATIVE_POSES = register(MeasurementType(
+RELATIVE_POSES = MeasurementType(
     'relative_poses', RelativePoses,
     lambda table: (RotationResidual(table.i, table.j, table.rotation, table.kappa),
                    PointResidual(table.i, table.j, table.translation, None, table.tau)),
-    lambda table: np.where(table.odometry, Kind.ODOMETRY, Kind.CLOSURE).astype(np.int8)))
+    lambda table: np.where(table.odometry, Kind.ODOMETRY, Kind.CLOSURE).astype(np.int8))
 
 
 @dataclass(frozen=True)
@@ -168,10 +156,10 @@ class Sightings(Table):
     stamp_ns: Stamps
 
 
-SIGHTINGS = register(MeasurementType(
+SIGHTINGS = MeasurementType(
     'sightings', Sightings,
     lambda table: (PointResidual(table.i, table.point, table.translation, None, table.tau),),
-    Kind.SIGHTING, {'i': 'translation'}, free_scale=True))
+    Kind.SIGHTING, {'i': 'translation'}, free_scale=True)
 
 
 @dataclass(frozen=True)
@@ -198,9 +186,9 @@ def range_residual(table: Ranges) -> PointResidual:
         table.distance_m)
 
 
-RANGES = register(MeasurementType(
+RANGES = MeasurementType(
     'ranges', Ranges, lambda table: (range_residual(table),),
-    Kind.RANGE, {'source': 'lever_source', 'target': 'lever_target'}))
+    Kind.RANGE, {'source': 'lever_source', 'target': 'lever_target'})
 
 
 @dataclass(frozen=True)
@@ -216,11 +204,11 @@ class PosePriors(Table):
     stamp_ns: Stamps
 
 
-POSE_PRIORS = register(MeasurementType(
+POSE_PRIORS = MeasurementType(
     'pose_priors', PosePriors,
     lambda table: (RotationResidual(None, table.i, table.rotation, table.kappa),
                    PointResidual(None, table.i, table.translation, None, table.tau)),
-    Kind.POSE_FIX, absolute=True))
+    Kind.POSE_FIX, absolute=True)
 
 
 @dataclass(frozen=True)
@@ -235,11 +223,11 @@ class PointPriors(Table):
     stamp_ns: Stamps
 
 
-POINT_PRIORS = register(MeasurementType(
+POINT_PRIORS = MeasurementType(
     'point_priors', PointPriors,
     lambda table: (PointResidual(None, table.point, table.position, table.lever, table.precision),),
     lambda table: np.where(table.point >= 0, Kind.POSITION_FIX, Kind.PRIOR).astype(np.int8),
-    {'point': 'lever'}, absolute=True))
+    {'point': 'lever'}, absolute=True)
 
 
 @dataclass(frozen=True)
@@ -254,10 +242,10 @@ class Verticals(Table):
     stamp_ns: Stamps
 
 
-VERTICALS = register(MeasurementType(
+VERTICALS = MeasurementType(
     'verticals', Verticals,
     lambda table: (VerticalResidual(table.i, table.up, table.precision),),
-    Kind.VERTICAL, directions={'i': 'up'}))
+    Kind.VERTICAL, directions={'i': 'up'})
 
 
 @dataclass(frozen=True)
@@ -272,10 +260,16 @@ class Heights(Table):
     stamp_ns: Stamps
 
 
-HEIGHTS = register(MeasurementType(
+HEIGHTS = MeasurementType(
     'heights', Heights,
     lambda table: (HeightResidual(table.point, table.lever, table.height_m, table.precision),),
-    Kind.HEIGHT, {'point': 'lever'}))
+    Kind.HEIGHT, {'point': 'lever'})
+
+
+MEASUREMENT_TYPES: dict[str, MeasurementType] = {
+    kind.name: kind for kind in (
+        RELATIVE_POSES, SIGHTINGS, RANGES, POSE_PRIORS, POINT_PRIORS, VERTICALS, HEIGHTS)}
+"""All types by name, in the order of their rows in the problem."""
 
 
 # -- all types together
@@ -367,7 +361,7 @@ def complete(
     dimension: int, measurements: Mapping[str, Table] | None, tables: Iterable[Table],
     named: Mapping[str, Table],
 ) -> dict[str, Table]:
-    """A table of every registered type: a named one, one of that class, the old one, or empty."""
+    """A table of every type: a named one, one of that class, the old one, or empty."""
     names = {kind.table: name for name, kind in MEASUREMENT_TYPES.items()}
     given = {**(measurements or {}), **{names[type(one)]: one for one in tables}, **named}
     unknown = [name for name in given if name not in MEASUREMENT_TYPES]

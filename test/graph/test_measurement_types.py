@@ -1,16 +1,14 @@
-"""A measurement type is one block: a new one works everywhere without another line of code."""
+"""Measurement types: rows of the problem, residuals, incremental terms and the wire agree."""
 
 import numpy as np
 import pytest
-from extra_measurements import BASELINES, DOCKINGS, Baselines, Dockings
+from graphs import random_graph
 from helpers import world
 
 from sparser_ros.backend.process.wire import decode, increment_message
-from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.config import GraphError, RobustConfig, SolverConfig
+from sparser_ros.config import GraphError, RobustConfig
 from sparser_ros.graph import (
-    MEASUREMENT_TYPES,
-    Graph,
+    Estimate,
     Increment,
     cost,
     empty_graph,
@@ -18,152 +16,72 @@ from sparser_ros.graph import (
     extended,
     range_lever_derivatives,
     range_residuals,
-    register,
     squared_residuals,
 )
-from sparser_ros.io import report
-from sparser_ros.solver import solve
 from sparser_ros.solver.incremental import IncrementalSolver, terms_of
 from sparser_ros.solver.problem import QuadraticProblem
-from sparser_ros.solver.robust import thresholds
-from sparser_ros.solver.start import coarsen
-
-SIGMA_M = 0.02
-
-
-@pytest.fixture
-def types():
-    """Both types registered for the length of one test."""
-    for kind in (DOCKINGS, BASELINES):
-        register(kind)
-    yield
-    for kind in (DOCKINGS, BASELINES):
-        del MEASUREMENT_TYPES[kind.name]
-
-
-def measured(d: int, *, wrong_m: float = 0.0) -> tuple[Graph, object]:
-    """A world with three dockings and two baselines, the first docking off by `wrong_m`."""
-    graph = world(5, d, landmarks=3, noise=0.2)
-    truth = estimate_of(graph)
-    random = np.random.default_rng(d)
-    i, j = np.array([2, 7, 11]), np.array([5, 12, -1])
-    levers = random.normal(size=(2, 3, d)) * 0.3
-    levers[1][2] = 0
-    met = truth.translation[i] + np.einsum('kij,kj->ki', truth.rotation[i], levers[0])
-    there = truth.translation[j[:2]]
-    levers[1][:2] = np.einsum('kji,kj->ki', truth.rotation[j[:2]], met[:2] - there)
-    levers[0][2] = truth.rotation[11].T @ (truth.landmarks[0] - truth.translation[11])
-    levers[0][0, 0] += wrong_m
-    dockings = Dockings(
-        i, j, levers[0], levers[1], np.full(3, SIGMA_M**-2), np.zeros(3, dtype=np.int64))
-    ends = np.array([[-1, -2], [-2, -3]])
-    span = np.linalg.norm(truth.landmarks[~ends[0]] - truth.landmarks[~ends[1]], axis=1)
-    baselines = Baselines(ends[0], ends[1], span, np.full(2, SIGMA_M**-2))
-    return graph.replaced(dockings=dockings, baselines=baselines).validate(), truth
 
 
 @pytest.mark.parametrize('d', (2, 3))
-def test_residuals_and_rows_agree(types, d):
+def test_residuals_rows_and_incremental_terms_agree(d):
     """The quadratic form of the rows is the sum of the squared residuals, type by type."""
-    graph, _ = measured(d)
-    estimate = solve(graph.replaced(dockings=graph.dockings.take([])), SolverConfig()).estimate
+    graph = random_graph(3, d).validate()
+    other, marks = estimate_of(random_graph(4, d)), graph.landmarks
+    estimate = Estimate(other.rotation, other.translation, np.where(
+        marks.fixed[:, None], marks.position, other.landmarks))
     problem = QuadraticProblem(graph)
-    y = problem.pack(estimate)
     squares = squared_residuals(graph, estimate)
-    assert squares['dockings'].shape == (3,) and squares['baselines'].shape == (2,)
-    assert min(squares['dockings'].max(), squares['baselines'].max()) > 1e-6
-    residual = problem.A @ y + problem.C @ estimate.points[problem.kept]
+    residual = problem.A @ problem.pack(estimate) + problem.C @ estimate.points[problem.kept]
     whole = problem.omega * np.sum(residual**2, axis=1)
+    sums = {name: np.zeros(len(square)) for name, square in squares.items()}
     for table, rows, measurement in problem.rows_of:
-        if table in ('dockings', 'baselines'):
-            sums = np.bincount(measurement, whole[rows], len(squares[table]))
-            np.testing.assert_allclose(sums, squares[table], rtol=1e-8, atol=1e-12)
-    assert problem.manifold.k == len(graph.ranges) + 2
-
-
-@pytest.mark.parametrize('d', (2, 3))
-def test_solve_from_scratch_and_thinned(types, d):
-    graph, truth = measured(d)
-    plain = solve(graph.replaced(
-        dockings=graph.dockings.take([]), baselines=graph.baselines.take([])), SolverConfig())
-    result = solve(graph, SolverConfig())
-    assert result.status.solved
-    assert cost(graph, result.estimate) == pytest.approx(result.stats.cost_final, rel=1e-9)
-    assert cost(graph, result.estimate) < cost(graph, plain.estimate)
-    assert report.ate(result.estimate, truth) < 0.5
-    thin = coarsen(graph, 4)
-    assert len(thin.graph.dockings) <= 3 and len(thin.graph.baselines) == 2
-    hung = squared_residuals(thin.graph, estimate_of(thin.graph))['dockings']
-    assert np.all(np.isfinite(hung))
-
-
-def test_robust_weights_reject_a_false_docking(types):
-    graph, _ = measured(2, wrong_m=8.0)
-    robust = RobustConfig(kernel='gm', gnc=True)
-    c2 = thresholds(graph, robust, 2)
-    assert c2['dockings'].tolist() == [25.0] * 3 and c2['baselines'].tolist() == [25.0] * 2
-    trusting = RobustConfig(kernel='gm', gnc=True, sightings=False)
-    assert np.all(np.isinf(thresholds(graph, trusting, 2)['dockings']))
-    result = solve(graph, SolverConfig(robust=robust), initial=estimate_of(graph))
-    weights = result.stats.weights['dockings']
-    assert weights[0] < 0.1 < weights[1:].min()
-    listed = report.rejected_of(graph, result.estimate, result.stats)
-    assert ('dockings', 0) in {(one['type'], one['index']) for one in listed}
-
-
-@pytest.mark.parametrize('d', (2, 3))
-def test_incremental_terms_have_the_same_cost(types, d):
-    graph, _ = measured(d)
-    estimate = solve(graph, SolverConfig()).estimate
-    robust = RobustConfig()
-    solver = IncrementalSolver(d, robust)
-    poses = solver.add_bodies(
-        estimate.rotation, estimate.translation, False, np.ones(graph.n_poses, dtype=bool))
-    marks = solver.add_bodies(
-        np.tile(np.eye(d), (graph.n_landmarks, 1, 1)), estimate.landmarks, True,
-        ~graph.landmarks.fixed)
-    numbers = np.concatenate([poses, marks])
-    solver.add_terms(terms_of(graph, d, lambda end: numbers[graph.points(end)], robust))
+        sums[table] += np.bincount(measurement, whole[rows], len(squares[table]))
+    for name, square in squares.items():
+        np.testing.assert_allclose(sums[name], square, rtol=1e-6, err_msg=name)
+    solver = IncrementalSolver(d, RobustConfig())
+    numbers = np.concatenate([
+        solver.add_bodies(
+            estimate.rotation, estimate.translation, False, np.ones(graph.n_poses, dtype=bool)),
+        solver.add_bodies(
+            np.tile(np.eye(d), (graph.n_landmarks, 1, 1)), estimate.landmarks, True,
+            ~graph.landmarks.fixed)])
+    solver.add_terms(terms_of(graph, d, lambda end: numbers[graph.points(end)], RobustConfig()))
     assert solver.quadratic_cost == pytest.approx(cost(graph, estimate), rel=1e-9)
 
 
-def test_increments_carry_it_across_the_wire(types):
-    graph, _ = measured(3)
+def test_increments_carry_every_type_across_the_wire():
+    graph = random_graph(5, 3)
     sent = Increment(
         0, graph.robots, graph.poses, graph.landmarks, measurements=graph.measurements)
     back = decode(increment_message(sent)).body
-    whole = extended(empty_graph(3, graph.robots), back)
-    store = GraphStore(3)
-    store.add(back)
-    for one in (whole, store.graph):
-        for column in DOCKINGS.table.columns():
-            np.testing.assert_array_equal(
-                getattr(one.dockings, column), getattr(graph.dockings, column))
-        assert cost(one, estimate_of(graph)) == cost(graph, estimate_of(graph))
     assert back.n_measurements == graph.n_measurements
+    whole = extended(empty_graph(3, graph.robots), back)
+    for name, table in graph.tables().items():
+        for column in table.columns():
+            np.testing.assert_array_equal(
+                getattr(whole.tables()[name], column), getattr(table, column))
 
 
-def test_faults_are_named(types):
-    graph, _ = measured(2)
-    with pytest.raises(GraphError, match=r'baselines\[1\]\.length_m = -1\.0 is not positive'):
-        graph.replaced(baselines=graph.baselines.replaced(
-            length_m=np.array([1.0, -1.0]))).validate()
-    with pytest.raises(GraphError, match=r'dockings\[0\]\.i names no variable'):
-        graph.replaced(dockings=graph.dockings.replaced(i=np.array([-1, 2, 3]))).validate()
+def test_faults_are_named():
+    graph = random_graph(1, 2)
+    with pytest.raises(GraphError, match=r'ranges\[1\]\.distance_m = -1\.0 is not positive'):
+        distance = graph.ranges.distance_m.copy()
+        distance[1] = -1.0
+        graph.replaced(ranges=graph.ranges.replaced(distance_m=distance)).validate()
+    with pytest.raises(GraphError, match=r'sightings\[0\]\.i names no variable'):
+        graph.replaced(sightings=graph.sightings.replaced(
+            i=np.array([-1, *graph.sightings.i[1:]]))).validate()
     with pytest.raises(TypeError, match='no measurement type'):
-        graph.replaced(dokings=graph.dockings)
-    with pytest.raises(ValueError, match='already'):
-        register(DOCKINGS)
+        graph.replaced(rangez=graph.ranges)
     with pytest.raises(AttributeError, match='rangez'):
         _ = graph.rangez
 
 
-def test_a_graph_says_what_it_holds(types):
-    graph, _ = measured(2)
+def test_a_graph_says_what_it_holds():
+    graph = world(5, 2, landmarks=3, noise=0.2)
     text = str(graph)
     assert text.startswith(f'2D, {graph.n_poses} poses, ')
-    assert f'{len(graph.ranges)} ranges' in text and '3 dockings, 2 baselines' in text
-    assert f' m, {len(graph.robots)} robot' in text
+    assert f'{len(graph.ranges)} ranges' in text and f' m, {len(graph.robots)} robot' in text
     shown = str(estimate_of(graph))
     assert shown.startswith(f'2D, {graph.n_poses} poses, {graph.n_landmarks} landmarks, ')
     assert shown.endswith(' m in size')
