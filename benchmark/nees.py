@@ -1,9 +1,9 @@
-"""Are covariances honest: normalised errors on simulation, errors against claims on real sets.
+"""Are covariances honest: normalised errors on simulation.
 
 Normalised estimation error squared (NEES, Bar-Shalom): e' P^-1 e of the newest pose, chi-square
 with 3 or 6 degrees of freedom where P is right. Its mean over all runs must lie in the interval
-that holds 95 % of such means. `python -m benchmark.nees [--runs 100] [--first 0] [--sets
-plaza2 tiers]`
+that holds 95 % of such means. Real sets: `benchmark.available`.
+`python -m benchmark.nees [--runs 100] [--first 0]`
 """
 
 from __future__ import annotations
@@ -16,27 +16,13 @@ import numpy as np
 from scipy.stats import chi2
 
 from sparser_ros.array_types import Array
-from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config import RobustConfig
 from sparser_ros.config.solver_config import LiveRobustConfig
-from sparser_ros.graph import (
-    Estimate,
-    Graph,
-    Poses,
-    empty_graph,
-    estimate_of,
-)
-from sparser_ros.io import graph_file
-from sparser_ros.linalg.rotations import (
-    align,
-    hat,
-    matrix_to_angle,
-    matrix_to_rotvec,
-)
-from sparser_ros.solver import solve
-from sparser_ros.solver.covariance import in_map, marginal_covariance, variance_factor
+from sparser_ros.graph import Estimate, Graph, Poses, empty_graph, estimate_of
+from sparser_ros.linalg.rotations import matrix_to_angle, matrix_to_rotvec
+from sparser_ros.solver.covariance import in_map
 
 from . import synthetic
-from .datasets import chosen, directory
 from .stream import solver_of
 from .table import Table, parser, run_main
 
@@ -47,8 +33,6 @@ OUTLIER_M = (1.0, 10.0)
 POSES = (50, 100, 200)
 """Sizes at which the newest poses are judged."""
 CONFIDENCE = 0.95
-SAMPLES = 60
-"""Poses of a real set whose errors are compared with their covariances."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +56,7 @@ CASES = tuple(
 
 
 def main(argv: list[str] | None = None) -> int:
-    made = parser('nees', __doc__ or '')
+    made = parser('nees', __doc__ or '', data=False)
     made.add_argument('--runs', type=int, default=100, help='simulated worlds of each family')
     made.add_argument('--first', type=int, default=0, help='seed of the first world')
     args = made.parse_args(argv)
@@ -88,12 +72,6 @@ def main(argv: list[str] | None = None) -> int:
             simulated.add({
                 'case': case.name, 'poses': poses, 'mean': mean, 'low': low, 'high': high,
                 'inside': 'yes' if low <= mean <= high else 'no'})
-    real = Table('nees_sets', 'Position errors against covariances on real sets', {
-        'set': 'set', 'noise': 'variance', 'claimed_m': 'claimed sigma m', 'found_m': 'found m',
-        'inside50': 'in the 50 % ellipse', 'inside95': 'in the 95 % ellipse'}, args.out)
-    for dataset in chosen(args.sets or ['plaza2', 'tiers']):
-        for row in calibration(graph_file.read(directory(args.data) / dataset.file).validate()):
-            real.add({'set': dataset.name, **row})
     return 0
 
 
@@ -184,42 +162,6 @@ def world(case: Case, seed: int) -> Graph:
         robots=('A', 'B'), poses=poses, relative_poses=relative,
         ranges=synthetic.plain_ranges(d, source, target, distance, RANGE_SIGMA_M**-2.0),
         landmarks=synthetic.marks(beacons, np.ones(count, dtype=bool))).validate()
-
-
-def calibration(graph: Graph) -> Iterator[dict[str, object]]:
-    """Errors of positions after rigid alignment, and the covariances of just these errors."""
-    truth = estimate_of(graph)
-    result = solve(graph, SolverConfig(robust=LiveRobustConfig()))
-    estimate = result.estimate
-    assert estimate is not None
-    rows = np.linspace(0, graph.n_poses - 1, SAMPLES).round().astype(np.int64)
-    d = graph.dimension
-    true, found = truth.translation[rows], estimate.translation[rows]
-    turn, shift = align(found, true)
-    error = (true - shift) @ turn - found
-    weights = result.stats.weights
-    joint = marginal_covariance(graph, estimate, rows, weights=weights).joint
-    step = len(joint) // len(rows)
-    at = (np.arange(len(rows))[:, None] * step + np.arange(d)).ravel()
-    # What the alignment takes away: rigid motions of the samples (an S-transformation).
-    centred = found - found.mean(axis=0)
-    spun = (np.stack([-centred[:, 1], centred[:, 0]], axis=1)[:, :, None] if d == 2
-            else -hat(centred))
-    motion = np.concatenate([np.tile(np.eye(d), (len(rows), 1, 1)), spun], axis=2)
-    motion = motion.reshape(len(at), -1)
-    rest = np.eye(len(at)) - motion @ np.linalg.pinv(motion)
-    covariance = rest @ joint[np.ix_(at, at)] @ rest.T
-    blocks = np.stack([
-        covariance[k * d:(k + 1) * d, k * d:(k + 1) * d] for k in range(len(rows))])
-    factor = variance_factor(graph, estimate, weights)
-    for name, scale in (('claimed', 1.0), (f'found, x {factor:.2f}', factor)):
-        squares = np.einsum('ki,kij,kj->k', error, np.linalg.inv(scale * blocks), error)
-        yield {
-            'noise': name,
-            'claimed_m': float(np.sqrt(scale * np.mean(np.trace(blocks, axis1=1, axis2=2)))),
-            'found_m': float(np.sqrt(np.mean(np.sum(error**2, axis=1)))),
-            'inside50': float(np.mean(squares < chi2.ppf(0.5, d))),
-            'inside95': float(np.mean(squares < chi2.ppf(0.95, d)))}
 
 
 if __name__ == '__main__':

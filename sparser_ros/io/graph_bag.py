@@ -36,9 +36,8 @@ MOST_POSES = 10**9
 """Numbers of poses beyond this are stamps or keys, which 64 bits could not hold at 10 Hz."""
 MOST_REPEATED = 0.05
 """Share of repeated stamps above which a file counts as one without times."""
-MERGE_GAP_NS = 25_000_000
-"""Ranges of one pair of radios are kept this far apart: the front-end merges those within its
-merge window (20 ms by default) as the two directions of one exchange."""
+APART_NS = 1000
+"""Ranges of one pair of radios at one instant would count as one: they are moved so far apart."""
 UNBOUNDED_NS = 2**62
 """Bound of a stamp that nothing bounds; sums of two still fit into 64 bits."""
 
@@ -56,8 +55,6 @@ class BagReport:
     """Those of other robots: messages are about landmarks."""
     ranges_ambiguous: list[int] = field(default_factory=list)
     """Rows of ranges for which no stamp is nearest to both poses."""
-    ranges_merged: list[int] = field(default_factory=list)
-    """Rows of ranges that the front-end will merge with another range of the same radios."""
 
 
 def write(
@@ -67,14 +64,13 @@ def write(
     stamp_ns = pose_stamps(graph)
     odometry = _odometry(graph)
     radios = RadioNames(graph)
-    times = range_stamps(graph, stamp_ns)
+    range_stamp_ns, wrong_pose = range_stamps(graph, stamp_ns)
     report = BagReport(
         sightings_left_out=int(np.sum(graph.sightings.point >= 0)),
-        ranges_ambiguous=np.flatnonzero(times.wrong_pose).tolist(),
-        ranges_merged=np.flatnonzero(times.merged).tolist())
+        ranges_ambiguous=np.flatnonzero(wrong_pose).tolist())
     with SensorBagWriter(path, storage, overwrite=overwrite) as bag:
         report.odometry = _write_odometry(bag, graph, odometry, stamp_ns)
-        report.ranges = _write_ranges(bag, graph, radios, times.stamp_ns)
+        report.ranges = _write_ranges(bag, graph, radios, range_stamp_ns)
         report.closures = _write_closures(bag, graph, odometry, stamp_ns)
         report.sightings = _write_sightings(bag, graph, stamp_ns)
         report.fixes = _write_fixes(bag, graph, stamp_ns)
@@ -224,26 +220,20 @@ def pose_stamps(graph: Graph) -> Index:
         return SECOND + number * SYNTHETIC_STEP_NS
     for number in np.unique(robot):
         rows = robot == number
-        ramp = np.arange(np.count_nonzero(rows)) * REPEATED_STEP_NS
-        stamp[rows] = np.maximum.accumulate(stamp[rows] - ramp) + ramp
+        stamp[rows] = _increasing(stamp[rows], REPEATED_STEP_NS)
     result = np.empty_like(stamp)
     result[order] = stamp + (SECOND - stamp.min() if stamp.min() <= 0 else 0)
     return result
 
 
-@dataclass(frozen=True)
-class RangeStamps:
-    """Stamps of all ranges, and which of them cannot be recovered exactly."""
-
-    stamp_ns: Index
-    wrong_pose: Mask
-    """No stamp is nearest to both poses."""
-    merged: Mask
-    """Too close to another range of the same radios, with no room to move."""
+def _increasing(stamp: Index, least: int) -> Index:
+    """Stamps in order, later by as much as keeps them `least` ns apart."""
+    ramp = np.arange(len(stamp)) * least
+    return np.maximum.accumulate(stamp - ramp) + ramp
 
 
-def range_stamps(graph: Graph, stamp_ns: Index) -> RangeStamps:
-    """Stamps of the ranges for given stamps of the poses.
+def range_stamps(graph: Graph, stamp_ns: Index) -> tuple[Index, Mask]:
+    """Stamps of the ranges for given stamps of the poses, and those nearest to no two poses.
 
     The file's own stamp if both cells hold it, else that of the later pose, of the earlier one,
     or the nearest time in both cells.
@@ -268,8 +258,12 @@ def range_stamps(graph: Graph, stamp_ns: Index) -> RangeStamps:
         stamp = np.where(inside, choice, stamp)
     wrong = first > last
     stamp = np.where(wrong, later, stamp)
-    stamp, merged = _spread(_pairs(graph), stamp, np.where(wrong, later, last))
-    return RangeStamps(stamp, wrong, merged)
+    pair = _pairs(graph)
+    order = np.lexsort((stamp, pair))
+    for number in np.unique(pair):
+        rows = order[pair[order] == number]
+        stamp[rows] = _increasing(stamp[rows], APART_NS)
+    return stamp, wrong
 
 
 def _cells(graph: Graph, stamp_ns: Index) -> tuple[Index, Index]:
@@ -296,19 +290,6 @@ def _pairs(graph: Graph) -> Index:
     ]
     both = np.column_stack([np.minimum(*radio), np.maximum(*radio)])
     return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1) if len(both) else both[:, 0]
-
-
-def _spread(pair: Index, stamp: Index, last: Index) -> tuple[Index, Mask]:
-    """Move ranges of one pair apart, later ones later, as far as their cells allow."""
-    stamp, crowded = stamp.copy(), np.zeros(len(stamp), dtype=bool)
-    order = np.lexsort((stamp, pair))
-    close = (np.diff(pair[order]) == 0) & (np.diff(stamp[order]) < MERGE_GAP_NS)
-    for k in np.flatnonzero(close):
-        before, row = order[k], order[k + 1]
-        wanted = stamp[before] + MERGE_GAP_NS
-        crowded[row] = stamp[row] < wanted > last[row]
-        stamp[row] = min(max(stamp[row], wanted), max(last[row], stamp[row]))
-    return stamp, crowded
 
 
 # -- parameters ------------------------------------------------------------------------------
@@ -386,7 +367,7 @@ def node_config(graph: Graph) -> dict[str, Any]:
         # What a file measures at a pose counts at that pose, however long its robot pauses there.
         'stamps': {'timeout_s': FILE_PAUSE_S},
         'ranges': {'attach': 'nearest', 'max_m': max(300.0, 2 * _longest(graph.ranges)),
-                   'min_m': 0.0, 'min_sigma_m': 1e-9},
+                   'min_m': 0.0, 'min_sigma_m': 1e-9, 'merge_window_s': 0.0},
         # The steps and noise of a graph are what they are: nothing is to be judged or bounded.
         'odometry': {'max_speed_m_per_s': math.inf, 'max_turn_rate_rad_per_s': math.inf,
                      'gap_s': 1e6, 'max_extrapolation_s': 60.0, 'min_sigma_m': 1e-9,

@@ -79,7 +79,7 @@ def test_every_kind_of_measurement_comes_back(tmp_path, d, levers):
     # Two poses of one robot, or two that no single instant is nearest to, have no message.
     ends = ranges.source, ranges.target
     own = np.all([e >= 0 for e in ends], axis=0) & (ends[0] // 30 == ends[1] // 30)
-    apart = graph_bag.range_stamps(graph, graph_bag.pose_stamps(graph)).wrong_pose
+    _, apart = graph_bag.range_stamps(graph, graph_bag.pose_stamps(graph))
     # A heading known to worse than a turn or so is no heading to the front-end.
     priors = graph.pose_priors
     graph = graph.replaced(
