@@ -147,6 +147,9 @@ class Thinned:
 
     graph: Graph
     renumbering: Renumbering
+    offset_sigma_m: Array
+    """(r,): of every pose that is gone, standard deviation per axis of the odometry by which its
+    measurements have moved."""
     dropped: int
     """Measurements that are gone, odometry not counted."""
 
@@ -188,7 +191,8 @@ def thin(graph: Graph, drop: Mask, per_pair: int = 0) -> Thinned:
         graph.replaced(poses=_poses(graph, kept), **renumbered),
         Renumbering(kept, pose, {
             name: np.where(mask, np.cumsum(mask) - 1, -1) for name, mask in keep.items()},
-            following, edge), lost)
+            following, edge),
+        np.sqrt(moves.variance[moves.rows]), lost)
 
 
 def _poses(graph: Graph, kept: Index) -> Poses:
