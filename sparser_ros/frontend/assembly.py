@@ -197,6 +197,9 @@ class StampOrder:
         self._heap: list[tuple[int, Any, int, Any]] = []
         self._serial = 0
 
+    def holds(self, stamp_ns: int) -> bool:
+        return any(entry[0] == stamp_ns for entry in self._heap)
+
     def push(self, item: Any, key: Any = None) -> None:
         """Take one in; the key decides between equal stamps."""
         self._serial += 1

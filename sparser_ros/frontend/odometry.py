@@ -1,4 +1,5 @@
-"""Odometry on its way in: checked, moved to the base of the robot, and believed within reason.
+"""Odometry on its way in: checked, moved to the base of the robot, sorted by stamp, and believed
+within reason.
 
 A step between two messages is a motion that the robot can have made when its length is at most
 `slack + min(v_max dt, v dt + a_max dt^2)`, where v is the recent speed, and its turn at most
@@ -19,8 +20,8 @@ from collections.abc import Iterator
 
 from ..config.frontend_config import OdometryConfig
 from ..graph.finding import Finding
-from .assembly import Shared
-from .clocks import BACK_NS, JUMP_MESSAGES, MAX_FUTURE_NS
+from .assembly import Shared, StampOrder
+from .clocks import BACK_NS, JUMP_MESSAGES, MAX_FUTURE_NS, nanoseconds
 from .frames import Mounting
 from .motion import Geometry, place_fault
 from .samples import OdometrySample
@@ -50,6 +51,10 @@ TOP_SPEED_FACTOR, LEAST_TOP_SPEED = 3.0, 1.0
 ORIGIN_M, ORIGIN_RAD, AWAY_M = 0.05, 0.05, 2.0
 """A driver that starts again begins at the identity or within one message of it, and the robot was
 at least so far from it before: closer by, a way back is likely."""
+MAX_HOLD_NS = nanoseconds(0.5)
+"""Messages wait at most this long for older ones."""
+LATENESS_FACTOR, MEMORY_NS = 1.2, 30_000_000_000
+"""They wait longer than the latest message was late, until so long after it nothing was late."""
 MANY_REFUSED, REFUSED_SHARE = 20, 0.2
 """Messages that lie elsewhere, and their share of the believed ones, from which they are no
 outliers: two sources publish on one topic."""
@@ -145,6 +150,34 @@ class StepRule:
         return 'pause' if 0 < self._usual_s(PAUSE_PERIODS) < step.seconds else ''
 
 
+class ReorderBuffer(StampOrder):
+    """Holds messages back, but only while recent ones were late, and as long as those were late.
+
+    Data in order pass at once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._newest_ns = self._late_at_ns = 0
+
+    def late(self, stamp_ns: int) -> None:
+        """Note that a message came behind newer ones; also for one that was not pushed."""
+        lateness = self._newest_ns - stamp_ns
+        # No waiting helps against a source that is later than that.
+        if 0 < lateness <= 2 * MAX_HOLD_NS:
+            self.delay_ns = min(max(self.delay_ns, round(LATENESS_FACTOR * lateness)), MAX_HOLD_NS)
+            self._late_at_ns = self._newest_ns
+
+    def pushed(self, reading: Reading) -> Iterator[Reading]:
+        """Take a message in; those whose turn has come, in the order of their stamps."""
+        self.late(reading.stamp_ns)
+        self._newest_ns = max(self._newest_ns, reading.stamp_ns)
+        if self._newest_ns - self._late_at_ns > MEMORY_NS:
+            self.delay_ns = 0
+        self.push(reading)
+        return self.released(self._newest_ns)
+
+
 class OdometryGate:
     """Decides about every reading of one robot: it goes to the track, or is dropped."""
 
@@ -153,6 +186,7 @@ class OdometryGate:
         self._space, self._clock, self._events = shared.space, shared.clock, shared.events
         self._counters = shared.counters.odometry
         self._rule = StepRule(shared.config.odometry, shared.space)
+        self.buffer = ReorderBuffer()
         self.mounting = Mounting(shared.config, self.robot, shared.frames)
         self.absurd: deque[bool] = deque(maxlen=JUDGED)
         """True for each of the newest messages that is no pose."""
@@ -170,33 +204,38 @@ class OdometryGate:
 
     @property
     def frontier_ns(self) -> int:
-        """Stamp of the newest reading; 0 = there is none."""
+        """Readings up to here have left the buffer; 0 = none has."""
         newest = self._suspects[-1].stamp_ns if self._suspects else 0
         return max(newest, self.last.stamp_ns if self.last else 0)
 
     def knows(self, stamp_ns: int) -> bool:
         """True if a reading of that stamp is here already."""
-        return stamp_ns == self.frontier_ns or any(
-            stamp_ns == suspect.stamp_ns for suspect in self._suspects)
+        return stamp_ns == self.frontier_ns or self.buffer.holds(stamp_ns) \
+            or any(stamp_ns == suspect.stamp_ns for suspect in self._suspects)
+
+    def offer(self, reading: Reading) -> None:
+        for ready in self.buffer.pushed(reading):
+            self._judge(ready)
 
     def offer_older(self, reading: Reading) -> bool:
         """Take a reading older than the suspects; it decides about them. False = not its case."""
         if not self._suspects or (self.last is not None and reading.stamp_ns <= self.last.stamp_ns):
             return False
         self._refuse()
-        self.judge(reading)
+        self._judge(reading)
         return True
 
     def flush(self) -> None:
         """No more data for now: what waits is decided by what there is."""
+        for ready in self.buffer.released(flush=True):
+            self._judge(ready)
         resumed = self._suspects and self._fault in ('start', 'gap', 'pause')
         if resumed or len(self._suspects) >= AGREEING_AFTER_GAP:
             self._confirm()
         elif self._suspects:
             self._refuse()
 
-    def judge(self, reading: Reading) -> None:
-        """Take a reading newer than all others."""
+    def _judge(self, reading: Reading) -> None:
         if self._suspects and self._fault == 'pause':
             # Only its stamp was in doubt, and a newer one has come.
             self._confirm()
@@ -366,7 +405,7 @@ class Odometry:
             self._frames_seen.add((sample.robot, sample.frame_id, sample.child_frame_id))
         counters.waiting += 1
         refused = counters.dropped.total()
-        gate.judge(reading)
+        gate.offer(reading)
         return counters.dropped.total() == refused or gate.last is reading
 
     def _older(self, gate: OdometryGate, reading: Reading) -> bool:
@@ -383,6 +422,7 @@ class Odometry:
             return True
         counters.waiting -= 1
         if back_ns <= BACK_NS:
+            gate.buffer.late(reading.stamp_ns)
             return counters.drop('out_of_order')
         if self._clock.present != self._present:
             self._backward.clear()

@@ -7,6 +7,7 @@ deleted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,6 +53,9 @@ COLOURS: tuple[Color, ...] = (
 LABEL: Color = (1.0, 1.0, 1.0, 0.9)
 FLOAT_ALPHA = 0.4
 """Opacity of robots that are not located."""
+MOST_ELLIPSE = 300.0
+"""Diameter of an ellipse, in radii of a beacon, from which it would hide the map: some three times
+its extent."""
 MOST_POINTS = 4000
 """Points of a drawn trajectory; more are thinned evenly."""
 MOST_RANGES, MOST_CLOSURES = 200, 5000
@@ -60,6 +64,10 @@ MARKER_SHARE = 0.01
 """Least radius of a beacon, as a share of the extent of the map."""
 ARROW_LENGTH, ARROW_WIDTH = 6.0, 1.5
 """Sizes of a robot's arrow, in radii of a beacon."""
+NOTICE: Color = (1.0, 0.75, 0.3, 0.9)
+_HEIGHT, _STEP = 3.0, 9.0
+"""Height of letters and distance of two texts of two lines, in radii of a beacon."""
+_MOST_LETTERS = 70
 
 
 @dataclass(frozen=True)
@@ -132,6 +140,7 @@ def scene_markers(
     return [
         *robot_markers(solution, graph, size),
         *beacon_markers(solution, graph, size),
+        *notice_markers(solution, solution.estimate.points[shown], size),
         *measurement_lines(solution, graph, rulings, shown, size),
     ]
 
@@ -154,7 +163,7 @@ def robot_markers(solution: Solution, graph: Graph, size: float) -> list[Marker]
     """Of every robot with a pose, in the order of the names; `size`: radius of a beacon, metres.
 
     A robot that is not located is faint. Of one whose heading is open no arrow is drawn.
-    Namespaces: trajectories, robots, robots_names.
+    Namespaces: trajectories, robots, robots_names, robot_uncertainty.
     """
     markers: list[Marker] = []
     located = newest_rows(solution, graph)
@@ -184,6 +193,12 @@ def robot_markers(solution: Solution, graph: Graph, size: float) -> list[Marker]
         markers.append(Marker(
             'robots_names', number, TEXT, position_xyz=(x, y + 4.5 * size, z + 3 * size),
             scale=(0.0, 0.0, 3 * size), color=LABEL, text=robot))
+        own = None if solution.covariances is None else solution.covariances.of(robot)
+        if own is not None:
+            dimension = 2 if len(own) == 3 else 3
+            markers += _ellipsoid_marker(
+                'robot_uncertainty', number, (x, y, z), own[:dimension, :dimension], size,
+                (*colour[:3], 0.25 * colour[3]), MOST_ELLIPSE * size)
     return markers
 
 
@@ -196,14 +211,10 @@ def beacon_markers(solution: Solution, graph: Graph, size: float) -> list[Marker
     for k in np.flatnonzero(solution.landmark_located).tolist():
         color = KNOWN if graph.landmarks.fixed[k] else ESTIMATED
         markers += _labelled('beacons', k, positions[k], graph.landmarks.names[k], scale, color)
-        region = None if known is None or k >= len(known.landmarks) else ellipsoid(
-            known.landmarks[k])
-        if region is not None:
-            (a, b, c), (x, y, z, w) = region[0].tolist(), region[1].tolist()
-            # RViz draws nothing that has no thickness.
-            markers.append(Marker(
-                'beacon_uncertainty', k, SPHERE, position_xyz=tuple(positions[k].tolist()),
-                quat_xyzw=(x, y, z, w), scale=(a, b, c or size / 10), color=UNCERTAIN))
+        if known is not None and k < len(known.landmarks):
+            x, y, z = map(float, positions[k])
+            markers += _ellipsoid_marker(
+                'beacon_uncertainty', k, (x, y, z), known.landmarks[k], size, UNCERTAIN)
     solved = len(solution.estimate.translation)
     for number, item in enumerate(solution.robots):
         rows = rows_of(graph, item.robot, solved)
@@ -227,6 +238,46 @@ def _labelled(
                position_xyz=(x, y + 1.5 * scale[2], z + scale[2]),
                scale=(0.0, 0.0, 1.5 * scale[2]), color=LABEL, text=name),
     ]
+
+
+def _ellipsoid_marker(
+    namespace: str, number: int, position_xyz: tuple[float, float, float], covariance: Array,
+    size: float, color: Color, most: float = math.inf,
+) -> list[Marker]:
+    """Where a position with that covariance (d, d) lies; none where it is not known, or where a
+    diameter is `most` or more."""
+    region = ellipsoid(covariance)
+    if region is None or max(region[0]) >= most:
+        return []
+    (a, b, c), (x, y, z, w) = region[0].tolist(), region[1].tolist()
+    # RViz draws nothing that has no thickness.
+    return [Marker(namespace, number, SPHERE, position_xyz=position_xyz, quat_xyzw=(x, y, z, w),
+                   scale=(a, b, c or size / 10), color=color)]
+
+
+def notice_markers(solution: Solution, points: Array, size: float) -> list[Marker]:
+    """A text for every robot without a place in `map`, below what is drawn.
+
+    `points` (k, d) are what is drawn, `size` is the radius of a beacon in metres. Without it an
+    empty picture would look like a broken one.
+    """
+    corner = np.zeros((2, 2)) if not len(points) else np.array(
+        [np.min(points[:, :2], axis=0), np.max(points[:, :2], axis=0)])
+    x, y = float(np.mean(corner[:, 0])), float(corner[0, 1])
+    markers: list[Marker] = []
+    for number, item in enumerate(solution.robots):
+        if item.location.placed:
+            continue
+        state = ('not located' if item.location is Location.UNLOCATED else item.location.value)
+        reason = item.missing.split('; ')[0]
+        if len(reason) > _MOST_LETTERS:
+            reason = reason[:_MOST_LETTERS - 3].rstrip() + '...'
+        line = len(markers) + 1
+        markers.append(Marker(
+            'not_located', number, TEXT, position_xyz=(x, y - _STEP * size * line, 0.0),
+            scale=(0.0, 0.0, _HEIGHT * size), color=NOTICE,
+            text=f'{item.robot}: {state}\n{reason}'.rstrip()))
+    return markers
 
 
 def measurement_lines(

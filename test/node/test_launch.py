@@ -60,7 +60,7 @@ def test_rviz_shows_what_the_node_publishes():
     # One file fits any robots: no topic in it names one.
     assert not any(topic.startswith(('/sparser/path', '/sparser/pose')) for topic in topics)
     (markers,) = [d for d in shown if d.get('Topic', {}).get('Value') == '/sparser/markers']
-    assert {'trajectories', 'robots', 'robots_names'} <= set(
+    assert {'trajectories', 'robots', 'robots_names', 'robot_uncertainty'} <= set(
         markers['Namespaces'])
     assert display['Visualization Manager']['Global Options']['Fixed Frame'] == 'map'
 

@@ -21,6 +21,7 @@ from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, Relativ
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.node.markers import (
     ARROW,
+    TEXT,
     beacon_markers,
     marker_size,
     scene_markers,
@@ -187,18 +188,41 @@ def test_robots_are_arrows_with_names_on_their_trajectories(scene):
     assert sorted(len(m.points) for m in tracks) == [4, 6]
 
 
-def test_a_robot_that_is_not_located_is_faint(scene):
+def test_a_robot_that_is_not_located_is_faint_and_has_its_ellipse_while_that_fits_the_map(scene):
     graph, solution = scene
 
-    def of_b(state):
-        pose = np.diag([0.25, 0.25, 0.1])
+    def of_b(state, sigma_m):
+        pose = np.diag([sigma_m**2, sigma_m**2, 0.1])
         return {m.namespace: m for m in drawn(relocated(solution, state, pose), graph)
-                if m.text == 'B'}
+                if m.text == 'B' or (m.id % 1000 == 1 and (
+                    m.namespace in ('trajectories', 'robot_uncertainty')))}
 
-    sure, faint = (of_b(state) for state in (Location.LOCATED, Location.UNLOCATED))
+    sure, faint = (of_b(state, 0.5) for state in (Location.LOCATED, Location.UNLOCATED))
     assert sure['robots'].color[3] == 1 and faint['robots'].color[3] < 0.5
     assert sure['robots'].color[:3] == faint['robots'].color[:3]
-    assert 'robots' not in of_b(Location.POSITION_ONLY), 'an arrow would be a lie'
+    assert faint['robot_uncertainty'].scale == pytest.approx(
+        sure['robot_uncertainty'].scale), 'the ellipse is as large'
+    assert 'robot_uncertainty' not in of_b(Location.UNLOCATED, 1e4)
+    assert 'robots' in of_b(Location.UNLOCATED, 1e4)
+    assert 'robots' not in of_b(Location.POSITION_ONLY, 0.5), 'an arrow would be a lie'
+
+
+def test_robots_that_are_not_located_are_told_below_the_map_with_the_reason(scene):
+    graph, solution = scene
+    far = 'no range or closure ties it to the robots or beacons located in map'
+    lost = dataclasses.replace(solution, robots=(
+        RobotLocation('A', Location.LOCATED),
+        RobotLocation('B', Location.UNLOCATED, 'position uncertain by 0.5 m: a; b'),
+        RobotLocation('C', Location.AMBIGUOUS, far), RobotLocation('D', Location.UNLOCATED)))
+    notices = [m for m in drawn(lost, graph) if m.namespace == 'not_located']
+    assert [m.text for m in notices] == [
+        'B: not located\nposition uncertain by 0.5 m: a',
+        'C: ambiguous\nno range or closure ties it to the robots or beacons located in map',
+        'D: not located']
+    heights = [m.position_xyz[1] for m in notices]
+    shown = lost.estimate.points[drawable(lost, graph)]
+    assert heights == sorted(heights, reverse=True) and heights[0] < np.min(shown[:, 1])
+    assert len({m.id for m in notices}) == 3 and {m.type for m in notices} == {TEXT}
 
 
 def test_markers_grow_with_the_map(scene):
