@@ -22,7 +22,7 @@ from ..frontend.counters import KINDS
 from ..frontend.draft_config import draft
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
 from ..io import atomic, graph_bag, graph_file, pyfg, report, simulation
-from ..io.availability import share_text
+from ..io.availability import accuracy_lines, positions_of, share_text
 from ..io.bag import BagReader, is_bag
 from ..io.bag_survey import survey
 from ..linalg.rotations import align
@@ -124,6 +124,7 @@ def report_of(
         'missing': dict(zip(seen.status.robot_names, seen.status.robot_missing, strict=True))
         if seen.status is not None else {},
         'fix_share': seen.availability.shares,
+        'stated': {},
         'settled_after_s': settled_after_s,
         'solutions': seen.solutions,
         'latency_s': latencies(seen.published, rate),
@@ -142,6 +143,8 @@ def report_of(
         if len(graph.ranges):
             result['range_residual_median_m'] = float(
                 np.median(np.abs(range_residuals(graph, estimate))))
+        if data.truth is not None:
+            result['stated'] = seen.availability.accuracy(positions_of(data.truth))
         if data.graph is not None:
             result['cost_on_file'], result['cost_on_file_note'] = cost_on_file(
                 data.graph, graph, estimate)
@@ -295,6 +298,7 @@ def summary(result: dict[str, Any], out: Path) -> str:
         'measured',
         f'  position     RMSE {text(result.get("ate_rmse_m"), " m")}, '
         f'mean {text(result.get("ate_m"), " m")}',
+        *(f'               {line}' for line in accuracy_lines(result['stated'])),
         f'  map -> odom  longest gap '
         f'{text(max(result["tf_gap_max_s"].values(), default=None), " s")}',
         f'  callbacks    longest {text(result["callback_max_ms"], " ms")}',

@@ -6,11 +6,16 @@ import contextlib
 import math
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from nav_msgs.msg import Path
 from rclpy.context import Context
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rosgraph_msgs.msg import Clock
@@ -18,9 +23,9 @@ from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 
 from ..config import SparserError
-from ..io.availability import Availability
+from ..io.availability import Availability, StatedPose
 from ..msg import SolverStatus
-from ..node.messages import STATUS, TRANSFORMS, stamp_ns
+from ..node.messages import LATCHED, STATUS, TRANSFORMS, path_points, stamp_ns, topic_token
 
 CLOCK_STOPPED_S = 0.1
 """Without a tick of /clock for this long (ten periods at 100 Hz), time counts as stopped."""
@@ -75,7 +80,10 @@ class Monitor:
     """Hears what one sparser node publishes, in a context and a thread of its own; calls its
     services."""
 
-    def __init__(self, node_name: str = '/sparser', *, odom_frame: str = '{robot}/odom') -> None:
+    def __init__(
+        self, node_name: str = '/sparser', *, odom_frame: str = '{robot}/odom',
+        robots: Sequence[str] = (), dimension: int = 2,
+    ) -> None:
         self._context = Context()
         rclpy.init(args=['--ros-args', '--log-level', 'error'], context=self._context)
         self._node = rclpy.create_node(
@@ -84,8 +92,11 @@ class Monitor:
         self._executor.add_node(self._node)
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._odom_frame = odom_frame
+        self._dimension = dimension
         self._name = node_name
         self.seen = Observation()
+        self._paths: dict[str, bytes] = {}
+        self._poses: dict[str, PoseWithCovarianceStamped] = {}
         subscribe = self._node.create_subscription
         for kind, topic, callback, profile in (
             (TFMessage, '/tf', self._on_transforms, TRANSFORMS),
@@ -94,6 +105,12 @@ class Monitor:
             (Clock, '/clock', self._on_clock, STATUS),
         ):
             subscribe(kind, topic, callback, profile)
+        for robot in robots:
+            token = topic_token(robot)
+            subscribe(PoseWithCovarianceStamped, f'{node_name}/pose/{token}',
+                      partial(self._poses.__setitem__, robot), STATUS)
+            subscribe(Path, f'{node_name}/path/{token}', partial(self._paths.__setitem__, robot),
+                      LATCHED, raw=True)
         self._thread.start()
 
     def _spin(self) -> None:
@@ -105,6 +122,21 @@ class Monitor:
         rclpy.try_shutdown(context=self._context)
         self._thread.join(2.0)
         self._node.destroy_node()
+
+    def _draw(self, fixes: Mapping[str, int]) -> None:
+        """Keep the newest paths and poses, which belong to the solution before."""
+        d, paths, newest = self._dimension, {}, []
+        for robot, data in self._paths.items():
+            stamps, positions = path_points(data)
+            pose = self._poses.get(robot)
+            if not len(stamps) or pose is None or not fixes.get(robot):
+                continue
+            paths[robot] = stamps, positions[:, :d]
+            newest.append(StatedPose(
+                robot, fixes[robot], stamp_ns(pose.header.stamp),
+                np.array(_xyz(pose.pose.pose.position))[:d],
+                np.array(pose.pose.covariance).reshape(6, 6)[:d, :d]))
+        self.seen.availability.draw(paths, newest)
 
     def _on_transforms(self, message: TFMessage) -> None:
         now = time.monotonic()
@@ -129,6 +161,8 @@ class Monitor:
         if before is None or (before.cost, before.solve_seconds) != (
                 message.cost, message.solve_seconds):
             self.seen.solutions += 1
+            if before is not None:
+                self._draw(dict(zip(before.robot_names, map(int, before.robot_fix), strict=True)))
             if math.isfinite(message.latency):
                 at = stamp_ns(message.header.stamp) * 1e-9
                 self.seen.published.append((at, at - message.latency))
@@ -177,3 +211,7 @@ class Monitor:
             return response
         finally:
             self._node.destroy_client(client)
+
+
+def _xyz(point: Any) -> tuple[float, float, float]:
+    return point.x, point.y, point.z

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from ..array_types import Array, Index
+from ..graph import Graph
 from ..linalg.rotations import align
 
 FIXES = ('none', 'float', 'fixed')
@@ -127,3 +128,20 @@ def accuracy_lines(accuracy: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [f'{name:<5} poses as published: RMSE {row["rmse_m"]:.3g} m, '
             f'{100 * row["inside_95"]:.0f} % within their 95 % ellipse ({row["poses"]} compared)'
             for name, row in accuracy.items()]
+
+
+def positions_of(graph: Graph) -> TruePositions:
+    """The positions of a graph, between its poses on straight lines."""
+    def at(robot: str, stamps_ns: Index) -> Array:
+        result = np.full((len(stamps_ns), graph.dimension), np.nan)
+        if robot not in graph.robots:
+            return result
+        rows = graph.pose_rows(graph.robots.index(robot))
+        own = graph.poses.stamp_ns[rows]
+        if not len(own):
+            return result
+        since, when = (own - own[0]).astype(float), (stamps_ns - own[0]).astype(float)
+        for axis, values in enumerate(graph.poses.translation[rows].T):
+            result[:, axis] = np.interp(when, since, values, left=np.nan, right=np.nan)
+        return result
+    return at

@@ -72,7 +72,8 @@ def test_graph_to_map(graph_file, tmp_path):
     assert report['messages']['unaccounted'] == 0 and report['messages']['lost'] == {}
     assert report['robots'] == {'A': 'located', 'B': 'located'}
     assert report['settled_after_s'] < PATIENCE_S
-    assert report['ate_rmse_m'] < 0.5, 'the positions of the file are true'
+    # The positions of the file are true. A busy machine may have none fixed within these seconds.
+    assert report['ate_rmse_m'] < 0.5 and report['stated']
     assert all(abs(sum(shares.values()) - 1) < 1e-6 for shares in report['fix_share'].values())
     assert report['n_poses'] == graph.n_poses
     # The least cost at unit weights, and that of the node's own optimum, which is robust: both

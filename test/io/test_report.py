@@ -11,9 +11,15 @@ from graphs import random_graph
 from report_paths import check_fields, declared
 
 from sparser_ros.cli.main import main
-from sparser_ros.graph import Estimate, estimate_of, squared_residuals
+from sparser_ros.graph import Estimate, Poses, empty_graph, estimate_of, squared_residuals
 from sparser_ros.io import report, tum
-from sparser_ros.io.availability import Availability, StatedPose, accuracy_lines, share_text
+from sparser_ros.io.availability import (
+    Availability,
+    StatedPose,
+    accuracy_lines,
+    positions_of,
+    share_text,
+)
 from sparser_ros.linalg.rotations import angle_to_matrix, quat_to_matrix
 from sparser_ros.solver.result import SolveStats, SolveStatus
 
@@ -128,6 +134,14 @@ def test_paths_are_declared_once_for_each_writer_and_others_are_noticed():
 SECOND = 10**9
 
 
+def track(positions, seconds):
+    """A graph of the poses of robot A."""
+    count = len(positions)
+    return empty_graph(2).replaced(robots=('A',), poses=Poses(
+        np.zeros(count, dtype=np.int64), np.arange(count), np.asarray(seconds) * SECOND,
+        np.tile(np.eye(2), (count, 1, 1)), np.asarray(positions, dtype=float)))
+
+
 def test_shares_are_of_data_time_and_hold_until_the_next_state():
     seen = Availability()
     assert seen.shares == {}
@@ -149,7 +163,7 @@ def test_each_map_is_laid_on_the_truth_by_itself_and_fixes_are_told_apart():
         error = random.normal(scale=sigma, size=2) * (1 if fix == 2 else 3)
         seen.draw({'A': (stamps[:count], path)}, [
             StatedPose('A', fix, int(stamps[count - 1]), path[-1] + error, np.eye(2) * sigma**2)])
-    found = seen.accuracy(lambda _, at: truth[at // SECOND])
+    found = seen.accuracy(positions_of(track(truth, np.arange(len(truth)))))
     assert found['fixed']['rmse_m'] == pytest.approx(sigma * 2**0.5, rel=0.1)
     assert found['float']['rmse_m'] == pytest.approx(3 * sigma * 2**0.5, rel=0.1)
     assert found['fixed']['poses'] == 500 and found['float']['poses'] == 501
@@ -161,15 +175,17 @@ def test_each_map_is_laid_on_the_truth_by_itself_and_fixes_are_told_apart():
 def test_a_map_is_laid_on_the_truth_by_robots_that_are_fixed():
     """A robot that is 30 m off must not make a right one look wrong; one unknown is left out."""
     truth, stamps = np.column_stack([np.arange(20.0), np.arange(20.0)**2 / 20]), np.arange(20)
-    far = truth @ angle_to_matrix(2.0).T + 30.0
+    known, far = positions_of(track(truth, stamps)), truth @ angle_to_matrix(2.0).T + 30.0
+    np.testing.assert_allclose(known('A', np.array([1.5e9])), [[1.5, 0.125]])
+    assert np.isnan(known('A', np.array([20 * SECOND]))).all()
+    assert np.isnan(known('B', np.array([SECOND]))).all()
     seen, path = Availability(), stamps * SECOND
     seen.draw({'A': (path, truth), 'B': (path, far)}, [
         StatedPose('A', 2, int(path[-1]), truth[-1], np.eye(2)),
         StatedPose('B', 1, int(path[-1]), far[-1], np.eye(2))])
     seen.draw({}, [])
-    assert set(seen.accuracy(lambda robot, at: np.where(
-        robot == 'A', truth[at // SECOND], np.nan))) == {'fixed'}
-    found = seen.accuracy(lambda _, at: truth[at // SECOND])
+    assert set(seen.accuracy(known)) == {'fixed'}
+    found = seen.accuracy(lambda _, at: known('A', at))
     assert found['fixed']['rmse_m'] < 1e-9 < 20 < found['float']['rmse_m']
 
 
