@@ -166,12 +166,11 @@ class BeaconIntake(Intake):
         self._example = name
 
     def findings(self) -> Iterator[Finding]:
-        """Floods of unknown names, in words."""
+        """Floods of unknown names, and names that look mistyped."""
         if self._forgotten:
             yield Finding(
                 f'unknown_{self.noun}s', self.kind, f'{self._forgotten} {self.kind} name unknown '
                 f'{self.noun}s (such as {self._example!r}), each too rarely for a beacon, or '
                 'beyond ranges.max_new_beacons: dropped', float(self._forgotten))
-
-    def hints(self) -> tuple[str, ...]:
-        return tuple(self._misspelt.values())
+        for name, text in self._misspelt.items():
+            yield Finding('configuration', name, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..array_types import Array, Mask
@@ -212,35 +212,31 @@ class Frontend:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Faults of sources: those of now, and the events of the last half minute of data time."""
+        """Faults of sources: those of now, and the events of the last half minute of data time;
+        of the kind `configuration`: what of the data contradicts it."""
         return (*self._events.findings(self._clock.newest_ns), *self._odometry.findings(),
                 *self._clock.findings(), *self._ranges.findings(),
-                *self._sightings.findings())
+                *self._sightings.findings(),
+                *(Finding('configuration', text, text) for text in self._contradictions()))
 
     @property
     def events(self) -> tuple[tuple[int, Finding], ...]:
         """(data time in ns, fault) of the newest thousand events, and of refusals."""
         return self._events.everything
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Contradictions between configuration and data, in words."""
-        texts = [*self._ranges.hints(), *self._sightings.hints()]
+    def _contradictions(self) -> Iterator[str]:
+        """Where configuration and data do not go together, in words."""
         frames = self._odometry.frame_warning()
         if frames:
-            texts.append(frames)
-        texts += [
-            f'/tf_static puts {name} {metres:.0f} m from the base of its robot: not used'
-            for name, metres in sorted(self.frames.too_far.items())]
+            yield frames
+        for name, metres in sorted(self.frames.too_far.items()):
+            yield f'/tf_static puts {name} {metres:.0f} m from the base of its robot: not used'
         alone = self._radios.alone
         if alone and not self.config.fixes.topic:
-            texts.append(
-                f'beacon {alone} is the only one with a known position: it fixes where map is, '
-                'not how it is turned; the heading is that of the gauge robot at its start')
+            yield (f'beacon {alone} is the only one with a known position: it fixes where map is, '
+                   'not how it is turned; the heading is that of the gauge robot at its start')
         if self.time_jump:
-            texts.append('time went backwards: data older than what is known are refused until '
-                         'a reset')
+            yield ('time went backwards: data older than what is known are refused until a reset')
         if self.counters.internal_errors:
-            texts.append(f'{self.counters.internal_errors} messages were lost to errors of this '
-                         'package: see the tracebacks in the log')
-        return tuple(texts)
+            yield (f'{self.counters.internal_errors} messages were lost to errors of this '
+                   'package: see the tracebacks in the log')

@@ -85,8 +85,8 @@ def from_logs(
     texts = [f'{counts.dropped.total()} of {counts.received} rows of {kind} left out: ' + ', '.join(
         f'{reason} {count}' for reason, count in sorted(counts.dropped.items()))
         for kind in ('odometry', 'ranges') if (counts := frontend.counters.kind(kind)).dropped]
-    texts += [*frontend.warnings, *(finding.text for finding in frontend.findings),
-              *(finding.text for _, finding in frontend.events)]
+    texts += [finding.text for finding in (
+        *frontend.findings, *(finding for _, finding in frontend.events))]
     for text in dict.fromkeys(texts):
         warnings.warn(text, SolveWarning, stacklevel=2)
     if increment is None:

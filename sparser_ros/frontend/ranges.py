@@ -223,21 +223,19 @@ class Ranges(BeaconIntake):
         return ''
 
     def findings(self) -> Iterator[Finding]:
+        """Also a unit that is not metres, and radios on the wrong robot."""
         yield from (*self._units.findings(), *super().findings())
-
-    def hints(self) -> tuple[str, ...]:
-        """Names of radios that look mistyped, and radios on the wrong robot, in words."""
         refused, received = self.counters.dropped['self_range'], self.counters.received
         if refused < LEAST_SELF_RANGES or refused < SELF_SHARE * received:
-            return super().hints()
+            return
         owners = '; '.join(f'{owner}: {", ".join(names)}'
                            for owner, names in self._radios.shared.items())
         why = (f'`radios` of the configuration puts both on one robot or beacon ({owners}). A '
                'beacon needs `beacon: NAME` there in place of `robot: NAME`; `sparser info BAG '
                '--config NEW.yaml` drafts the entries from a recording' if owners else
                'both ends have the same name: see ranges.inputs')
-        return (*super().hints(), f'{refused} of {received} ranges are refused as ranges of a '
-                f'radio to itself: {why}')
+        yield Finding('configuration', 'self ranges', f'{refused} of {received} ranges are refused '
+                      f'as ranges of a radio to itself: {why}')
 
 
 REMEMBERED, LEAST_RATIOS = 51, 11

@@ -40,8 +40,6 @@ LEASE_S = 20.0
 """So long a node that was killed is still seen by the others."""
 TIME_MISMATCH_S = 10.0
 """Offset of a topic's stamps from the node's clock that is reported; networks delay by less."""
-MOST_NAMED_TOPICS = 5
-"""Silent topics that are named at once; asking for their publishers takes time."""
 NO_CLOCK_S = 5.0
 """So long `/clock` may stand still, wall time."""
 BACK_NS, AHEAD_NS = 10**9, 60 * 10**9
@@ -94,12 +92,9 @@ class Alarms:
             *self._rivals(),
             *(Finding(f'input_{kind.partition(" ")[0]}', kind.partition(' ')[2], text)
               for kind, text in self._inputs.warnings().items()),
-            *(Finding('configuration', f'hint {number}', text)
-              for number, text in enumerate((
-                  *self._hints, *self._pipeline.frontend.warnings))))
-        # What is refused is a finding of the front-end; the log tells when it begins.
+            *(Finding('configuration', text, text) for text in self._hints))
         told = (*self._around, *(finding for finding in self._pipeline.frontend.findings
-                                 if finding.kind.startswith('refused_')))
+                                 if finding.kind.startswith(('refused_', 'configuration'))))
         for finding in told:
             if (finding.kind, finding.subject) not in self._logged:
                 self._node.get_logger().warning(finding.text)
@@ -124,24 +119,13 @@ class Alarms:
 
     def _silence(self) -> list[Finding]:
         limit, now = self._pipeline.config.node.no_data_warning_s, time.monotonic()
-        inputs = [item for item in self._inputs.inputs.values() if not item.latched]
-        silent = [
-            item for item in inputs
-            if (item.regular or not item.optional)
-            and now - (item.last_steady_s or self._begin) > limit]
         findings = []
-        stopped = [item for item in silent if item.count]
-        if len(stopped) > 1 and len(stopped) == sum(
-                item.regular for item in inputs):
-            since = now - max(item.last_steady_s for item in stopped)
-            findings.append(Finding(
-                'input_silent', 'all inputs',
-                f'all inputs have been silent for {since:.0f} s', since, 's'))
-            silent = [item for item in silent if not item.count]
-        for item in silent[:MOST_NAMED_TOPICS]:
+        for item in self._inputs.inputs.values():
+            since = now - (item.last_steady_s or self._begin)
+            if since <= limit or item.latched or (item.optional and not item.regular):
+                continue
             kind, state = ('input_silent', 'has been silent') if item.count else (
                 'input_unheard', 'has said nothing')
-            since = now - (item.last_steady_s or self._begin)
             heard = '' if item.publishers(self._node) else ' and nobody publishes it'
             if not heard and not item.count:
                 # sensor_msgs/Range, for one, is another type since Jazzy: DDS connects nobody.
@@ -149,10 +133,6 @@ class Alarms:
                          'distribution (`sparser play` translates recordings)')
             findings.append(Finding(
                 kind, item.topic, f'{item.topic} {state} for {since:.0f} s{heard}', since, 's'))
-        if len(silent) > MOST_NAMED_TOPICS:
-            rest = len(silent) - MOST_NAMED_TOPICS
-            findings.append(Finding(
-                'input_silent', 'other inputs', f'{rest} other topics are silent as well'))
         return findings
 
     def _rivals(self) -> list[Finding]:

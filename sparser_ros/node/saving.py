@@ -63,7 +63,6 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
     directory = _directory(config)
     target = _unused(directory / time.strftime('map_%Y%m%d_%H%M%S'))
     if name:
-        check_name(name)
         target = directory / name
         if target.exists():
             raise SparserError(f'{target} exists already: choose another name')

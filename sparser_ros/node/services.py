@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -21,7 +22,7 @@ from ..backend.session.treatment import (
     Treatment,
     count,
 )
-from ..config import ConfigError, SparserError
+from ..config import ConfigError
 from ..config.sparser import SparserConfig
 from ..msg import RejectedMeasurement
 from ..srv import MapName, Measurements, Rejected
@@ -56,7 +57,7 @@ class Services:
         for kind, name, callback in (
             (Trigger, 'solve', self._solve),
             (Trigger, 'save', self._save),
-            (MapName, 'save_as', self._save_as),
+            (MapName, 'save_as', self._save),
             (MapName, 'load', self._load),
             (Measurements, 'measurements', self._measurements),
             (Rejected, 'rejected', self._rejected),
@@ -91,31 +92,25 @@ class Services:
             f'({"from scratch" if solution.full else "followed"}): {solution.message}')
         return response
 
-    async def _save(self, _request: Any, response: Any) -> Any:
-        """Write graph and trajectories of the newest solution; the answer names the folder."""
-        return await self._saved(response)
-
-    async def _save_as(self, request: Any, response: Any) -> Any:
-        """As `~/save`, under a name."""
-        try:
-            saving.check_name(request.name)
-        except SparserError as error:
-            response.message = str(error)
-            return response
-        return await self._saved(response, request.name)
-
-    async def _saved(self, response: Any, name: str = '') -> Any:
-        """The answer once the newest map is in a new folder, of the time of day or of a name."""
+    async def _save(self, request: Any, response: Any) -> Any:
+        """Write graph and trajectories of the newest solution into a new folder, of the time of day
+        or (`~/save_as`) of a name; the answer names it, and what the map lacks."""
         pipeline = self._pipeline
         solution = pipeline.solution
         if solution is None:
             response.message = 'nothing to save: there is no solution yet'
             return response
-        graph_of, config = pipeline.graph_of, pipeline.config
+        graph_of, config, name = pipeline.graph_of, pipeline.config, getattr(request, 'name', None)
         odometry = pipeline.frontend.recorded_odometry()
         lacks = saving.missing(solution, pipeline.graph.landmarks.names)
-        work = background(lambda: saving.apart(
-            saving.save, config, graph_of(solution.sequence), solution, name, dict(odometry)))
+
+        def written() -> Path:
+            if name is not None:
+                saving.check_name(name)
+            return saving.apart(saving.save, config, graph_of(solution.sequence), solution,
+                                name or '', dict(odometry))
+
+        work = background(written)
         if not await Condition(work.done, SAVE_TIMEOUT_S):
             response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
         elif error := work.exception():

@@ -61,7 +61,7 @@ class StatusPublisher:
         message.state = self._state()
         self._add_robots(message)
         message.keyframes = counts.keyframes
-        message.beacons = pipeline.counts.landmarks
+        message.beacons = counts.landmarks
         message.ranges, message.closures = counts.ranges, counts.closures
         message.sightings = counts.sightings
         message.waiting = counts.waiting
@@ -175,7 +175,7 @@ class StatusPublisher:
         """Publish inputs, graph, solver and callbacks."""
         pipeline, times, findings = self._pipeline, self._times, self._alarms.findings
         solution, counts, worker = pipeline.solution, pipeline.counts, pipeline.worker.state
-        bound, state = pipeline.worker.bound, STATE_NAMES[self._state()]
+        state = STATE_NAMES[self._state()]
         greatest_s, slowest = times.greatest()
         name = self._node.get_fully_qualified_name().lstrip('/')
         message = DiagnosticArray(status=[
@@ -186,12 +186,9 @@ class StatusPublisher:
                 'keyframes': counts.keyframes, 'ranges': counts.ranges,
                 'closures': counts.closures, 'sightings': counts.sightings,
                 'waiting': counts.waiting,
-                'beacons': pipeline.counts.landmarks,
+                'beacons': counts.landmarks,
                 # Everything received is in the newest solution, and no solve is under way.
                 'settled': pipeline.flushed and pipeline.up_to_date and worker.settled,
-                **{f'correction_m.{robot}': f'{moved:.3f}'
-                   for robot, moved in sorted(self._outputs.corrections_m.items())},
-                **_protection(solution),
             }),
             _status(f'{name}: solver', ERROR if state == 'error' else OK, worker.text, {
                 # Data are kept from the first message on; robots are located after an audit.
@@ -199,8 +196,11 @@ class StatusPublisher:
                 'auditor': worker.auditor_missing or 'running',
                 'solving': worker.busy,
                 'restarts': worker.restarts, 'pid': worker.pid,
-                'optimality': NOTHING if bound is None else bound.words,
-                **({} if solution is None else _figures(solution)),
+                'journal': pipeline.recording.path or 'none',
+                'max_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+                **({} if solution is None else {
+                    name: getattr(solution.stats, name) for name in (
+                        'backend', 'backend_reason', 'kernel', 'iterations', 'cost_final')}),
             }),
             _status(f'{name}: callbacks',
                     WARN if greatest_s > LONG_CALLBACK_S or times.errors else OK,
@@ -208,9 +208,6 @@ class StatusPublisher:
                     {**{f'{kind}.{key}': f'{value:.3f}' for kind, row in times.summary().items()
                         for key, value in row.items()},
                      **{f'{kind}.errors': count for kind, count in times.errors.items()}}),
-            _status(f'{name}: memory', OK, '', {
-                'journal': pipeline.recording.path or 'none',
-                'max_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}),
         ])
         message.header.stamp = self._now()
         self._diagnostics.publish(message)
@@ -220,27 +217,6 @@ def _as_good_as_solved(solution: Solution) -> bool:
     """Whether an operator need not hear how a solve ended: where no step lowers the cost any more,
     only rounding errors keep the gradient above its tolerance."""
     return solution.status.solved or solution.status is SolveStatus.STALLED
-
-
-def _protection(solution: Solution | None) -> dict[str, Any]:
-    known = None if solution is None else solution.protection
-    if known is None:
-        return {}
-    return {f'protection_m.{robot}': f'{level:.3f}' for robot, level in zip(
-        known.robots, known.horizontal_m.tolist(), strict=True)}
-
-
-def _figures(solution: Solution) -> dict[str, Any]:
-    return {
-        'status': solution.status.value, 'cost': solution.stats.cost_final,
-        'iterations': solution.stats.iterations, 'seconds': f'{solution.seconds:.3f}',
-        'full': solution.full, 'rejected': len(solution.rejected),
-        'backend': solution.stats.backend, 'backend_reason': solution.stats.backend_reason,
-        'rank': solution.stats.rank,
-        'init': solution.stats.init, 'formulation': solution.stats.formulation,
-        'kernel': solution.stats.kernel, 'cg_steps': solution.stats.cg_steps,
-        **{f'noise.{source}': f'{factor:.3g}' for source, factor in solution.noise.items()},
-    }
 
 
 def _status(name: str, level: bytes, text: str, values: Mapping[str, Any]) -> DiagnosticStatus:

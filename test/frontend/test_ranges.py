@@ -161,8 +161,9 @@ def test_names_that_look_mistyped_are_pointed_out(one, other, expected):
     for k in range(5):
         frontend.add(range_sample('A', one, 0.5 * k, 5.0))
     graph_of(frontend)
-    told = [text for text in frontend.warnings if f"'{one}'" in text and f"'{other}'" in text]
-    assert len(told) == len(frontend.warnings) == int(expected)
+    told = [found for found in frontend.findings
+            if f"'{one}'" in found.text and f"'{other}'" in found.text]
+    assert len(told) == len(frontend.findings) == int(expected)
 
 
 # -- neighbours in time (paper, appendix D)

@@ -20,9 +20,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
@@ -41,8 +40,6 @@ CLOSE_TIMEOUT_S = 2.0
 _START_LOOK_S = 0.1
 """Period of the look whether the process may start: short against its start of seconds."""
 _PRELOADED = f'{__package__}.preloaded'
-_TRIED = 2
-"""Failed starts in a row, after which a process imports everything by itself."""
 
 
 class Link:
@@ -63,8 +60,6 @@ class Link:
         self._pipe: Connection | None = None
         self._heard = time.monotonic()
         self._restarts, self._failures = -1, 0
-        self._forking = False
-        """Whether the I/O thread waits for the fork server."""
         self.ready = False
         """Whether the process has said so; guarded by the lock."""
         self.text = loop.STARTING
@@ -152,18 +147,18 @@ class Link:
             threading.Thread(
                 target=loop.run, name=f'sparser-{self._loop.NAME}', daemon=True).start()
         else:
-            process = solver_context(self._failures).Process(
+            context = multiprocessing.get_context('forkserver')
+            context.set_forkserver_preload([_PRELOADED])
+            process = context.Process(
                 target=main, args=(self._loop, theirs, config),
                 name=f'sparser-{self._loop.NAME}', daemon=True)
             # The child inherits this thread's mask: Ctrl-C cannot hit it before it ignores it. The
             # tracker of resources is started first, because its start unblocks SIGINT again.
             resource_tracker.ensure_running()
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            self._forking = True
             try:
                 process.start()
             finally:
-                self._forking = False
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._process = process
             theirs.close()
@@ -224,7 +219,6 @@ class Link:
             process.join(timeout=CLOSE_TIMEOUT_S)
             if process.is_alive():
                 process.kill()
-                # Its end is told by the fork server, which may hang as well.
                 process.join(timeout=CLOSE_TIMEOUT_S)
         self._process = None
 
@@ -236,10 +230,7 @@ class Link:
             limit = dog.hang_timeout_s if self.ready else dog.start_timeout_s
             if time.monotonic() - self._heard <= limit:
                 continue
-            if self._forking:
-                self._heard = time.monotonic()
-                kill_fork_server()
-            elif self._process is not None:
+            if self._process is not None:
                 self.text = f'the {self._loop.NAME} process was silent for {limit:g} s; killed'
                 self._heard = time.monotonic()
                 self._kill()
@@ -249,24 +240,3 @@ class Link:
         if process is not None and process.pid is not None:
             with contextlib.suppress(OSError, ValueError):
                 process.kill()
-
-
-def solver_context(failures: int) -> ForkServerContext | SpawnContext:
-    """The multiprocessing context of a solver process, after so many failed starts in a row.
-
-    The first `start()` waits for the imports. Where one of them fails, it is tried again in the
-    process itself, which reports what is wrong.
-    """
-    if failures >= _TRIED:
-        return multiprocessing.get_context('spawn')
-    context = multiprocessing.get_context('forkserver')
-    context.set_forkserver_preload([_PRELOADED])
-    return context
-
-
-def kill_fork_server() -> None:
-    """End a fork server that does not answer; `start()` raises then, and the next one is new."""
-    pid = getattr(getattr(forkserver, '_forkserver', None), '_forkserver_pid', None)
-    if pid is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)

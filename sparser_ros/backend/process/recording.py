@@ -7,7 +7,6 @@ all increments take their place. What goes wrong with the journal is told, and n
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -306,8 +305,8 @@ def _session(number: int, path: Path) -> Session | None:
             f'{path} is damaged: no state of the front-end in it can be read, with the increments '
             'before. It stays as it is: restore it from a copy to go on with that map')
     if damaged:
-        notes.append(f'{len(damaged)} records of {path} are damaged')
-    notes += _losses(records[place].before if place >= 0 else 0, records[place + 1:])
+        lost = _lost(records[place].before if place >= 0 else 0, records[place + 1:])
+        notes.append(f'{len(damaged)} records of {path} are damaged, {lost} messages with them')
     last = records[-1]
     return Session(
         begin, number, bool(damaged), last.number + 1, last.before + len(_messages(last)),
@@ -344,25 +343,13 @@ def _messages(record: Record) -> list[tuple[str, str, int, bytes]]:
     return record.body if record.kind == journal.MESSAGES else []
 
 
-def _losses(count: int, after: Sequence[Record]) -> list[str]:
-    """Gaps between records; `count` messages are before them."""
-    losses, last_ns = [], 0
+def _lost(count: int, after: Sequence[Record]) -> int:
+    """Messages in the gaps between records; `count` messages are before them."""
+    lost = 0
     for record in after:
-        messages = _messages(record)
-        if record.before > count:
-            first_ns = messages[0][2] if messages else 0
-            losses.append(f'{record.before - count} messages that came {_span(last_ns, first_ns)}')
-        count = record.before + len(messages)
-        last_ns = messages[-1][2] if messages else last_ns
-    return losses
-
-
-def _span(first_ns: int, last_ns: int) -> str:
-    first, last = (time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(ns * 1e-9))
-                   for ns in (first_ns, last_ns))
-    if not last_ns:
-        return f'after {first}'
-    return f'between {first} and {last}' if first_ns else f'before {last}'
+        lost += max(0, record.before - count)
+        count = record.before + len(_messages(record))
+    return lost
 
 
 def resumed(session: Session, config: SparserConfig, deserialise: Deserialise

@@ -6,8 +6,8 @@ verdict. To the auditor also: solution (the tracker's newest), audit, pause. Fro
 failed. From the tracker: solution. From the auditor: verdict, bound. Every answer names the
 generation (number of resets and thinnings) it belongs to and the newest request it answers.
 
-A message is two pickles, so that who passes it on need not read the second: its kind with small
-values, and one large object. Reading admits data of this package, and what a front-end is made of:
+A message is its kind, small values, and the bytes of one large object, which who passes it on need
+not read. Reading admits data of this package, and what a front-end is made of:
 a forged file cannot call anything else.
 """
 
@@ -50,16 +50,10 @@ def pack(value: Any) -> bytes:
     return pickle.dumps(value, protocol=5)
 
 
-def unpack(data: bytes, at: int = 0) -> Any:
-    """The object whose bytes begin at an offset; SparserError for anything else."""
-    stream = io.BytesIO(data)
-    stream.seek(at)
-    return _load(stream)
-
-
-def _load(stream: io.BytesIO) -> Any:
+def unpack(data: bytes) -> Any:
+    """The object of these bytes; SparserError where there is none."""
     try:
-        return _Unpickler(stream).load()
+        return _Unpickler(io.BytesIO(data)).load()
     except Exception as error:
         raise SparserError(f'not bytes of this package: {error!r}') from error
 
@@ -108,15 +102,15 @@ class Packet:
 
     kind: str
     values: dict[str, Any]
+    content: bytes
+    """Of the body."""
     data: bytes
     """The message itself, to be passed on as it is."""
-    begin: int
-    """Of the body in it."""
 
     @functools.cached_property
     def body(self) -> Any:
         """The large object: the increment, solution, verdict, bound, rulings or configuration."""
-        return unpack(self.data, self.begin)
+        return unpack(self.content)
 
     @property
     def answer(self) -> Answer:
@@ -127,16 +121,15 @@ class Packet:
 
 def message(kind: str, body: Any = None, **values: Any) -> bytes:
     """The bytes of a message."""
-    return pack((kind, values)) + pack(body)
+    return pack((kind, values, pack(body)))
 
 
 def decode(data: bytes) -> Packet:
     """The message in `data`; SparserError when it is none."""
-    stream = io.BytesIO(data)
-    head = _load(stream)
-    if not isinstance(head, tuple) or len(head) != 2:
+    parts = unpack(data)
+    if not isinstance(parts, tuple) or len(parts) != 3:
         raise SparserError('not a message of the back-end')
-    return Packet(*head, data, stream.tell())
+    return Packet(*parts, data)
 
 
 def increment_message(increment: Increment, first: int | None = None) -> bytes:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ...graph import Increment
 from ..session.audited_map import Bound
-from ..session.graph_store import ThinningStep, kept_of, merged, runs, verdict_of
+from ..session.graph_store import ThinningStep, kept_of, merged, runs
 from ..session.solution import Solution, Verdict, withdrawn
 from ..session.treatment import Rulings
 from . import wire
@@ -105,10 +105,6 @@ class SolverWorker:
         if kept is not None:
             self._epoch = kept.epoch
             self._verdict_message = wire.verdict_message(kept.verdict, NO_REQUEST)
-        self._thinned: ThinningStep | None = None
-        """The newest thinning."""
-        self._thinned_from = -1
-        """Generation before it."""
         self._request = self._answered = -1
         self._audit_request = self._audited = -1
         self.audited_solution: Solution | None = None
@@ -177,8 +173,7 @@ class SolverWorker:
         """Forget all increments and solutions; the next increment has sequence 0."""
         with self.lock:
             self._generation += 1
-            self._thinned, self._thinned_from, self._thinnings = None, -1, 0
-            self._epoch = 0
+            self._epoch = self._thinnings = 0
             self._increments, self.newest, self._fresh = [], None, False
             self._solution_message = self._verdict_message = b''
             self.bound, self._failed = None, ''
@@ -191,15 +186,15 @@ class SolverWorker:
     def thin(self, step: ThinningStep) -> None:
         """Go on with a thinned graph in place of everything submitted so far.
 
-        The next solution is one of the thinned graph; those on their way are dropped.
+        The next solution is one of the thinned graph; what is on its way is dropped.
         """
         with self.lock:
-            self._thinned_from, self._generation = self._generation, self._generation + 1
+            self._generation += 1
             if kept := self.kept_map:
                 answer = replace(
                     wire.decode(kept.message).answer, generation=self._generation)
                 self._verdict_message = kept.thinned(step, answer).message
-            self._thinned, self._thinnings = step, self._thinnings + 1
+            self._thinnings += 1
             self._increments = [step.increment]
             self.newest, self._solution_message, self._fresh = None, b'', False
             message = wire.message(
@@ -208,6 +203,8 @@ class SolverWorker:
                 link.send(message)
             if self._busy:
                 self._tracker.send(wire.message(wire.SOLVE, request=self._request))
+            if self._audited < self._audit_request:
+                self._auditor.send(wire.message(wire.AUDIT, request=self._audit_request))
 
     def pause(self, paused: bool) -> None:
         """Solve and audit only what is asked for (true), or by itself again (false)."""
@@ -367,22 +364,13 @@ class SolverWorker:
     def _take_verdict(self, packet: Packet, answer: Answer) -> None:
         """Pass a verdict on to the tracker, and ask for the solution that follows from it."""
         with self.lock:
-            kept = message = packet.data
-            step = self._thinned
-            if answer.generation == self._thinned_from and step is not None:
-                # It was on its way when the graph was thinned.
-                verdict: Verdict = packet.body
-                answer = replace(answer, generation=self._generation)
-                kept = wire.verdict_message(
-                    kept_of(verdict, step.renumbering, step.increment.sequence), answer)
-                message = wire.verdict_message(verdict_of(verdict, step.renumbering), answer)
             if answer.generation != self._generation:
                 return
             if packet.values['tells']:
-                self._verdict_message = kept
+                self._verdict_message = packet.data
             else:
                 self._audit_failed_at = max(self._audit_failed_at, packet.values['sequence'])
-            self._tracker.send(message)
+            self._tracker.send(packet.data)
             if self._busy or not self._paused:
                 self._ask_tracker()
 
@@ -395,7 +383,7 @@ class SolverWorker:
         """Note that a solve or an audit failed; why, or '' where it was of another graph."""
         _log.error('%s', packet.values['traceback'])
         with self.lock:
-            if packet.answer.generation not in (self._generation, self._thinned_from):
+            if packet.answer.generation != self._generation:
                 return ''
             newest = 'newest' if what == 'audit' else 'last'
             self._failed = f'the {newest} {what} failed: {packet.values["text"]}'

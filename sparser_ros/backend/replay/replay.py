@@ -235,7 +235,6 @@ def findings_of(state: Replay) -> tuple[Finding, ...]:
         *topic_findings(
             Inputs(state.config), state.topics,
             tuple(state.config.backend.truth_topics.values())),
-        *(Finding('configuration', text, text) for text in frontend.warnings),
         *(Finding('truth', text, text) for text in uncovered(state.graph, state.tracks)),
         *frontend.findings,
         *(finding for _, finding in frontend.events),

@@ -331,23 +331,6 @@ def test_both_are_forks_of_one_process_and_start_again_where_it_dies():
         assert {parent_of(pid) for pid in pids(worker)} not in ({server}, {os.getpid()})
 
 
-def test_one_that_does_not_answer_is_replaced():
-    increment, = World(['curved'], [[0, 0]], steps=5).increments(1)
-    with SolverWorker(config()) as worker:
-        until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
-        server = parent_of(worker.state.pid)
-        os.kill(server, signal.SIGSTOP)
-        os.kill(worker.state.pid, signal.SIGKILL)
-        worker.configure(config(watchdog=WatchdogConfig(start_timeout_s=5.0)))
-        until(lambda: not alive(server), 'the end of the fork server')
-        # The next one may take longer than that on a busy machine.
-        worker.configure(config())
-        worker.submit(increment)
-        worker.request_solve()
-        until(lambda: worker.newest is not None, 'a solution')
-        assert worker.newest.status.solved
-
-
 def test_a_fork_imports_nothing_more_and_no_kernel_is_compiled_before_it():
     """Compiling takes minutes, during which a fork server would not answer; threads do not fork."""
     log = subprocess.run(
