@@ -1,7 +1,4 @@
-"""Entry point of the node: `ros2 run sparser_ros sparser_node` or `python -m` this module.
-
-`sparser_lifecycle_node` (here: the argument `--managed`) waits for a lifecycle manager.
-"""
+"""Entry point of the node: `ros2 run sparser_ros sparser_node` or `python -m` this module."""
 
 from __future__ import annotations
 
@@ -15,14 +12,10 @@ if TYPE_CHECKING:
     from rclpy.executors import Executor
 
 
-
-MANAGED = '--managed'
-
-
-def main(arguments: Sequence[str] | None = None, *, managed: bool = False) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the node until it is told to stop; 0 = stopped, 2 = bad parameters."""
     try:
-        return _run(arguments, managed)
+        return _run(arguments)
     except KeyboardInterrupt:
         # While it was starting.
         return 0
@@ -32,14 +25,14 @@ def main(arguments: Sequence[str] | None = None, *, managed: bool = False) -> in
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run(arguments: Sequence[str] | None, managed: bool) -> int:
+def _run(arguments: Sequence[str] | None) -> int:
     import rclpy
     from rclpy.exceptions import NameValidationException
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
     from rclpy.logging import get_logger
 
     from ..config import SparserError
-    from .node import ManagedSparserNode, SparserNode
+    from .node import SparserNode
 
     # A long thread must not keep callbacks from the interpreter for the usual 5 ms.
     sys.setswitchinterval(0.001)
@@ -55,7 +48,7 @@ def _run(arguments: Sequence[str] | None, managed: bool) -> int:
         signal.signal(signal.SIGHUP, lambda *_: rclpy.try_shutdown())
     executor = SingleThreadedExecutor()
     try:
-        node = ManagedSparserNode() if managed else SparserNode()
+        node = SparserNode()
         executor.add_node(node)
         spin(executor, lambda error: node.times.caught('executor', error))
     except (KeyboardInterrupt, ExternalShutdownException):
@@ -108,4 +101,4 @@ def _in_main_thread() -> bool:
 
 
 if __name__ == '__main__':
-    sys.exit(main(managed=MANAGED in sys.argv))
+    sys.exit(main())
