@@ -216,8 +216,7 @@ def slipped(samples: Samples, draw: Draw) -> Faulty:
 
 
 def _heading(quat: Any) -> float:
-    x, y, z, w = np.asarray(quat).tolist()
-    return float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+    return float(Rotation.from_quat(quat).as_euler('ZYX')[0])
 
 
 def _rebased(
@@ -241,15 +240,11 @@ def _rebased(
 
 
 def _about_vertical(angle: float, vector: Array) -> Array:
-    c, s = np.cos(angle), np.sin(angle)
-    x, y, z = vector
-    return np.array([c * x - s * y, s * x + c * y, z])
+    return np.asarray(Rotation.from_euler('z', angle).apply(vector))
 
 
 def _turned(quat: Any, angle: float) -> Array:
-    x, y, z, w = np.asarray(quat).tolist()
-    c, s = np.cos(angle / 2), np.sin(angle / 2)
-    return np.array([c * x - s * y, c * y + s * x, c * z + s * w, c * w - s * z])
+    return np.asarray((Rotation.from_euler('z', angle) * Rotation.from_quat(quat)).as_quat())
 
 
 def scaled(samples: Samples, draw: Draw) -> Faulty:

@@ -47,18 +47,6 @@ def shown(value: object) -> str:
     return str(value)
 
 
-def elsewhere(arguments: Sequence[str]) -> list[str]:
-    """Arguments for another machine: without folders, programs by their names."""
-    kept: list[str] = []
-    rest = iter(arguments)
-    for argument in rest:
-        if argument in ('--out', '--data'):
-            next(rest, None)
-        elif not argument.startswith(('--out=', '--data=')):
-            kept.append(Path(argument).name if argument.startswith('/') else argument)
-    return kept
-
-
 def one_thread() -> dict[str, str]:
     return {**os.environ, **dict.fromkeys(THREADS, '1')}
 
@@ -89,8 +77,7 @@ class Table:
         self.rows: list[Row] = []
         self.notes: list[str] = []
         self.head = describe()
-        self.command = ' '.join([
-            'python -m', f'benchmark.{program or name}', *elsewhere(sys.argv[1:])])
+        self.command = ' '.join(['python -m', f'benchmark.{program or name}', *sys.argv[1:]])
         out.mkdir(parents=True, exist_ok=True)
 
     def add(self, row: Row) -> None:

@@ -21,7 +21,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cli.console import BAD_INPUT, INTERRUPTED, NOT_CONVERGED, SOLVED, TERMINATED
+from ..cli.console import (
+    BAD_INPUT,
+    INTERRUPTED,
+    NOT_CONVERGED,
+    SOLVED,
+    TERMINATED,
+    progress_bar,
+)
 from ..config import ConfigError, SparserError
 from ..config.backend_config import AuditConfig
 from .processes import Child, isolated_environment
@@ -81,6 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(args: argparse.Namespace, scratch: Path) -> int:
     """Prepare, play, wait, save, report."""
+    from ..io.atomic import write_parameters
     from . import demo_data
     from .observers import Monitor
 
@@ -91,8 +99,8 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     out = emptied(args.out)
     parameters = in_faster_time(data.parameters, rate)
     node_options = {**parameters.get('node', {}), 'save_directory': str(scratch / 'saved')}
-    demo_data.write_parameters(scratch / 'parameters.yaml', {**parameters, 'node': node_options})
-    demo_data.write_parameters(out / 'parameters.yaml', parameters)
+    write_parameters(scratch / 'parameters.yaml', {**parameters, 'node': node_options})
+    write_parameters(out / 'parameters.yaml', parameters)
     environment = isolated_environment()
     # The observers run in this process and need the ROS domain of the child processes.
     os.environ.update(environment)
@@ -248,13 +256,10 @@ def progress(seconds: float, monitor: Monitor) -> Iterator[Callable[[], None]]:
         return (f'{status.robots_located}/{status.robots} robots located, {status.keyframes} '
                 f'keyframes, {status.ranges} ranges, cost {status.cost:.1f}')
 
-    if sys.stdout.isatty():
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        with Progress(BarColumn(), TimeRemainingColumn(), TextColumn('{task.description}')) as bar:
-            task = bar.add_task('', total=max(seconds, 1e-3))
-            yield lambda: bar.update(task, completed=elapsed(), description=state())
-        return
+    with progress_bar() as draw:
+        if draw is not None:
+            yield lambda: draw(elapsed(), seconds, state())
+            return
     last = [time.monotonic()]
 
     def line() -> None:

@@ -21,7 +21,7 @@ from ..config.yaml_file import merged
 from ..frontend.counters import KINDS
 from ..frontend.draft_config import draft
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
-from ..io import atomic, graph_bag, graph_file, pyfg, report, simulation
+from ..io import graph_bag, graph_file, pyfg, report, simulation
 from ..io.availability import accuracy_lines, positions_of, share_text
 from ..io.bag import BagReader, is_bag
 from ..io.bag_survey import survey
@@ -79,28 +79,6 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
     parameters = merged(parameters, given)
     checked = SparserConfig.from_mapping(parameters)
     return DemoInput(name, bag, parameters, graph, checked.frames.odom, truth)
-
-
-def write_parameters(path: Path, parameters: Mapping[str, Any]) -> None:
-    """Write a ROS parameter file without empty lists, which have no type in ROS."""
-    atomic.write_parameters(path, _sendable(parameters))
-
-
-def _sendable(values: Mapping[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            inner = _sendable(value)
-            if inner:
-                result[str(key)] = inner
-        elif isinstance(value, (list, tuple)):
-            if any(isinstance(item, float) for item in value):
-                value = [float(item) for item in value]
-            if value:
-                result[str(key)] = list(value)
-        elif value is not None:
-            result[str(key)] = value
-    return result
 
 
 def report_of(

@@ -24,14 +24,8 @@ def write(path: Path | str, graph: Graph) -> None:
 
 
 def rewrite_vertices(source: Path | str, target: Path | str, graph: Graph) -> None:
-    """Copy a graph file with the values of `graph`, read from it, in its vertex lines.
-
-    With another suffix the graph is written anew in that format.
-    """
-    if _format(source) is _format(target):
-        _format(source).rewrite_vertices(source, target, graph)
-    else:
-        write(target, graph)
+    """Copy a graph file with the values of `graph`, read from it, in its vertex lines."""
+    _format(source).rewrite_vertices(source, target, graph)
 
 
 def _format(path: Path | str) -> ModuleType:

@@ -15,7 +15,6 @@ from benchmark import (
     practitioner,
     scale,
     synthetic,
-    table,
 )
 from sparser_ros.cli.main import main as sparser
 from sparser_ros.config import ConfigError, SolverConfig
@@ -167,9 +166,3 @@ def test_a_job_that_takes_too_long_is_ended(data: Path):
     figures = isolated.run({
         'kind': 'solve', 'graph': str(data / 'g2o/lattice.g2o'), 'seeds': [0]}, 0.01)
     assert 'no result within' in figures['error']
-
-
-def test_commands_name_nothing_of_this_machine():
-    assert table.elsewhere([
-        '--sets', 'MIT', '--out', '/tmp/x', '--data=/data', '--gtsam-python', '/opt/bin/python3',
-    ]) == ['--sets', 'MIT', '--gtsam-python', 'python3']

@@ -57,7 +57,7 @@ def test_plane(tmp_path):
     assert not graph.anchored
     fixed = g2o.read(write(tmp_path, PLANE.replace('FIX 0', 'FIX 5')))
     assert fixed.landmarks.fixed.tolist() == [True]
-    graph_file.rewrite_vertices(tmp_path / 'g.g2o', tmp_path / 'g.pyfg', fixed)
+    graph_file.write(tmp_path / 'g.pyfg', fixed)
     back = graph_file.read(tmp_path / 'g.pyfg')
     assert cost(back, estimate_of(back)) == pytest.approx(
         cost(fixed, estimate_of(fixed)), rel=1e-12)
