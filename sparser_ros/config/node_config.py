@@ -41,10 +41,6 @@ class JournalConfig:
         'the node makes one of its full name in it; empty = none (the launch file sets one)')
     resume: bool = option(
         False, 'go on with the newest session in the journal: same map frame, same graph')
-    sync_period_s: float = option(
-        0.0, 'least time between two fsync, the most that a power failure takes (a crash of the '
-        'node takes nothing); 0 = before any solution that includes the data', unit='s', lower=0.0,
-        upper=3600.0)
     segment_mb: float = option(
         64.0, 'after so many messages all keyframes and the state of the front-end are written, '
         'and older messages deleted', unit='MB', lower=0.1, upper=1e5)

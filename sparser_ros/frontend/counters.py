@@ -86,6 +86,16 @@ class Counters:
         return counters
 
     @property
+    def received(self) -> int:
+        """Messages of all kinds."""
+        return sum(kind.received for kind in map(self.kind, KINDS))
+
+    @property
+    def dropped(self) -> int:
+        """Refusals of all kinds."""
+        return sum(kind.dropped.total() for kind in map(self.kind, KINDS))
+
+    @property
     def internal_errors(self) -> int:
         """Samples at which this package raised an exception."""
         return sum(kind.dropped['internal_error'] + kind.warnings['internal_error']

@@ -243,14 +243,6 @@ def read_range(data: bytes, received_ns: int, scale: float = 1.0) -> RangeSample
         first_path, rssi, los)
 
 
-def read_sighting(data: bytes, received_ns: int) -> SightingSample:
-    """From the bytes of a `sparser_ros/LandmarkSighting`."""
-    stamp_ns, (frame, robot, landmark), at = _begin(data, 3)
-    values = np.frombuffer(data, '<f8', 3 + 9, at)
-    return SightingSample(
-        robot, landmark, stamp_ns, received_ns, values[:3], values[3:].reshape(3, 3), frame)
-
-
 def _begin(data: bytes, count: int) -> tuple[int, list[str], int]:
     """The stamp, so many strings after it, and the offset of the numbers of eight bytes that follow
     them."""

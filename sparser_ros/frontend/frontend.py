@@ -62,17 +62,14 @@ class Frontend:
 
     # -- data in ---------------------------------------------------------------------------------
 
-    def feed(self, route: Route, message: Any, received_ns: int) -> int:
-        """Decode a message of a topic and add what it holds; returns the samples taken.
+    def feed(self, route: Route, data: bytes, received_ns: int,
+             deserialise: Callable[[str, bytes], Any]) -> int:
+        """Decode the CDR bytes of a message of a topic and add what it holds; the samples taken.
 
-        Never raises: a message that cannot be decoded is counted as `unreadable`, a sample at
-        which this package fails as `internal_error`, with its traceback in the log.
+        `deserialise(type, bytes)` makes objects of rare types. Never raises: a message that cannot
+        be decoded is counted as `unreadable`, a sample at which this package fails as
+        `internal_error`, with its traceback in the log.
         """
-        return self._decoded(route, lambda: route.decode(message, received_ns))
-
-    def feed_bytes(self, route: Route, data: bytes, received_ns: int,
-                   deserialise: Callable[[str, bytes], Any]) -> int:
-        """As `feed`, from the CDR bytes of a message; `deserialise` makes objects of rare types."""
         read = route.read
         if read is not None and readable(data):
             return self._decoded(route, lambda: (read(data, received_ns),))

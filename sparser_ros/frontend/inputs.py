@@ -174,8 +174,7 @@ class Inputs:
             self._patterns.append((re.compile(pattern), 'sightings', source))
             return
         usual = SIGHTING_TYPES[source.adapter]
-        self._add(source.topic, source.type or usual, 'sightings', decode.landmark_sighting,
-                  decode.read_sighting if source.type in ('', usual) else None)
+        self._add(source.topic, source.type or usual, 'sightings', decode.landmark_sighting)
 
     def _closures(self, source: ClosureInput) -> None:
         topics = {source.topic: source.type or CLOSURE_TYPES[source.adapter],

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from rclpy.node import Node
 
@@ -74,7 +73,7 @@ class Alarms:
     def look(self) -> None:
         """Bring ages and findings up to date; cheap enough for every tick of a timer."""
         pipeline = self._pipeline
-        self.staleness.data(totals(pipeline.frontend.counters.as_dict())[0], {
+        self.staleness.data(pipeline.frontend.counters.received, {
             robot: newest[0] for robot in pipeline.config.robots
             if (newest := pipeline.frontend.latest_odometry(robot)) is not None})
         self.staleness.progress(pipeline.paused or pipeline.up_to_date)
@@ -239,14 +238,6 @@ class ClockWatch:
         if self._told is not None and now - self._told[0] < SHOWN_S:
             findings.append(self._told[1])
         return findings
-
-
-def totals(counters: Mapping[str, Any]) -> tuple[int, int]:
-    """Messages received and refused over all kinds of input."""
-    kinds = [kind for kind in counters.values() if isinstance(kind, Mapping)]
-    received = sum(int(kind['received']) for kind in kinds)
-    dropped = sum(sum(kind['dropped'].values()) for kind in kinds)
-    return received, dropped
 
 
 def failures(worker: WorkerState) -> list[Finding]:

@@ -254,7 +254,7 @@ class Pipeline:
     def receive(self, route: Route, data: bytes, received_ns: int) -> None:
         """Take in the bytes of a sensor message."""
         self.recording.message(route, data, received_ns)
-        self.frontend.feed_bytes(route, data, received_ns, self._deserialise)
+        self.frontend.feed(route, data, received_ns, self._deserialise)
         self.touched()
 
     def reset(self, config: SparserConfig | None = None) -> None:

@@ -15,7 +15,7 @@ from ..backend.session.solution import Fix, Location, Solution
 from ..config.option import flat
 from ..msg import SolverStatus
 from ..solver.result import SolveStatus
-from .alarms import Alarms, totals
+from .alarms import Alarms
 from .callbacks import CallbackTimes
 from .messages import NO_EVENTS, STATUS, time_message
 from .picture import sigmas
@@ -28,13 +28,8 @@ MOST_TEXT = 600
 """Characters of the text of `~/status`: what a terminal shows in a few lines."""
 LONG_CALLBACK_S = 0.02
 """From when the longest callback is a warning."""
-STATE_NAMES = {
-    SolverStatus.STATE_WAITING: 'waiting',
-    SolverStatus.STATE_RUNNING: 'running',
-    SolverStatus.STATE_PAUSED: 'paused',
-    SolverStatus.STATE_DEGRADED: 'degraded',
-    SolverStatus.STATE_ERROR: 'error',
-}
+STATE_NAMES = {getattr(SolverStatus, f'STATE_{name.upper()}'): name for name in (
+    'waiting', 'running', 'paused', 'degraded', 'error')}
 
 
 class StatusPublisher:
@@ -65,7 +60,8 @@ class StatusPublisher:
         message.ranges, message.closures = counts.ranges, counts.closures
         message.sightings = counts.sightings
         message.waiting = counts.waiting
-        message.received, message.dropped = totals(pipeline.frontend.counters.as_dict())
+        counters = pipeline.frontend.counters
+        message.received, message.dropped = counters.received, counters.dropped
         lost = {item.topic: item.lost for item in self._inputs.inputs.values() if item.lost}
         message.lost_topics, message.lost_counts = list(lost), list(lost.values())
         message.solving = worker.busy

@@ -6,7 +6,7 @@ from types import SimpleNamespace as M
 
 import numpy as np
 import pytest
-from frontend_world import Robot, config, drive, graph_of, ns
+from frontend_world import Robot, config, drive, feed, graph_of, ns
 
 from sparser_ros.config import ConfigError, SparserConfig
 from sparser_ros.frontend import Frontend, Inputs, Refused
@@ -62,7 +62,7 @@ def test_a_path_that_leads_nowhere_is_told_with_the_fields_that_there_are():
     route = found.match('/uwb', 'px4_msgs/msg/Ranges')
     info = make_dataclass('Info', ['metres', 'sigma'])(2.0, 0.1)
     for _ in range(3):
-        frontend.feed(route, M(anchor=7, info=info), RECEIVED)
+        feed(frontend, route, M(anchor=7, info=info), RECEIVED)
     finding, = frontend.findings
     assert (finding.kind, finding.subject) == ('refused_unreadable', '/uwb')
     assert finding.text == ("3 of the messages on /uwb dropped: fields.range: Info has no field "
@@ -242,8 +242,8 @@ def test_satellite_fixes():
     frontend, route = Frontend(options), found.match('/A/gps')
     drive(frontend, [Robot('A', 2, 1)], 3.0)
     for latitude, longitude in ((0.0, 0.0), (-52.0, 4.4), (52.0, 14.4), (95.0, 4.4)):
-        assert not frontend.feed(route, satellite(latitude, longitude), ns(1.0))
-    assert frontend.feed(route, satellite(52.01, 4.41), ns(1.0))
+        assert not feed(frontend, route, satellite(latitude, longitude), ns(1.0))
+    assert feed(frontend, route, satellite(52.01, 4.41), ns(1.0))
     assert frontend.counters.fixes.dropped == {'far_from_datum': 3, 'out_of_bounds': 1}
     (told,) = [one for one in frontend.findings if 'far_from_datum' in one.kind]
     assert told.subject == '/A/gps' and told.value == 3

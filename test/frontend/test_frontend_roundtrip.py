@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from frontend_world import feed
 from graphs import random_graph
 
 from sparser_ros.config import SparserConfig
@@ -23,7 +24,7 @@ def replayed(graph, path, config=None):
     for number, message in enumerate(bag.BagReader(path)):
         route = inputs.match(message.topic, message.msgtype)
         if route is not None:
-            frontend.feed(route, message.msg, message.bag_time_ns)
+            feed(frontend, route, message.msg, message.bag_time_ns)
         if number % 97 == 0 and (increment := frontend.take()) is not None:
             result = extended(result, increment)
     increment = frontend.take(flush=True)

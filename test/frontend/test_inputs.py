@@ -12,6 +12,7 @@ from frontend_world import (
     closure_sample,
     config,
     driven,
+    feed,
     fix_sample,
     graph_of,
     ns,
@@ -323,19 +324,19 @@ def test_errors_of_a_message_and_of_this_package_are_told_apart(caplog, monkeypa
     def good(message, received_ns):
         yield message
 
-    assert frontend.feed(Route('/a', 't', 'odometry', unreadable), None, 0) == 0
+    assert feed(frontend, Route('/a', 't', 'odometry', unreadable), None, 0) == 0
     assert frontend.counters.odometry.dropped == {'unreadable': 1}
     assert frontend.counters.internal_errors == 0
 
     monkeypatch.setattr(frontend._odometry, 'add', lambda *_: 1 / 0)
     route = Route('/a', 't', 'odometry', good)
-    assert frontend.feed(route, A.odometry(0.0), 0) == 0
+    assert feed(frontend, route, A.odometry(0.0), 0) == 0
     assert frontend.counters.odometry.dropped == {'unreadable': 1, 'internal_error': 1}
     assert frontend.counters.internal_errors == 1
     assert 'ZeroDivisionError' in caplog.text
     assert any('errors of this package' in found.text for found in frontend.findings)
     monkeypatch.undo()
-    assert frontend.feed(route, A.odometry(0.1), 0) == 1
+    assert feed(frontend, route, A.odometry(0.1), 0) == 1
 
 
 # -- frames, units

@@ -4,7 +4,7 @@ from types import SimpleNamespace as M
 
 import numpy as np
 import pytest
-from frontend_world import NAN, SECOND, START, Robot, driven, ns, range_sample
+from frontend_world import NAN, SECOND, START, Robot, driven, feed, ns, range_sample
 from scipy.spatial.transform import Rotation
 
 from sparser_ros.config import SparserConfig
@@ -25,7 +25,7 @@ def fed(options, messages, seconds=5.0):
     frontend, world = driven(seconds, 3, **options)
     inputs = Inputs(frontend.config)
     for time, topic, message in messages:
-        frontend.feed(inputs.match(topic), message, ns(time))
+        feed(frontend, inputs.match(topic), message, ns(time))
     return frontend.take(flush=True), frontend, world
 
 

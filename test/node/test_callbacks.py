@@ -46,14 +46,14 @@ def test_a_context_that_ends_within_a_callback_is_no_error():
 
 def test_a_node_whose_callbacks_raise_goes_on_and_says_so(monkeypatch):
     with World(THREAD) as world:
-        feed = world.node.pipeline.frontend.feed_bytes
+        feed = world.node.pipeline.frontend.feed
 
         def broken(route, data, now, deserialise):
             if route.kind == 'ranges':
                 raise ZeroDivisionError('planted')
             feed(route, data, now, deserialise)
 
-        monkeypatch.setattr(world.node.pipeline.frontend, 'feed_bytes', broken)
+        monkeypatch.setattr(world.node.pipeline.frontend, 'feed', broken)
         world.play(Scene().events[:200])
         assert world.until(lambda: world.heard['/sparser/status']
                            and world.status.callback_errors > 3)

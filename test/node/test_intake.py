@@ -53,7 +53,7 @@ def test_six_thousand_messages_a_second_are_all_counted(tmp_path, record_propert
 def test_bytes_give_the_sample_that_the_object_gives(name):
     import numpy as np
     from nav_msgs.msg import Odometry
-    from sparser_ros.msg import LandmarkSighting, UwbRange
+    from sparser_ros.msg import UwbRange
 
     rng = np.random.default_rng(len(name))
     message = Odometry(child_frame_id=name + 'x')
@@ -73,12 +73,6 @@ def test_bytes_give_the_sample_that_the_object_gives(name):
     assert decode.read_range(serialize_message(distance), 7) == decode.uwb_range(
         distance, 7)
     assert decode.read_range(serialize_message(distance), 7, 0.01).range_m == 0.045
-    seen = LandmarkSighting(robot=name, landmark=name + 'l', covariance=rng.normal(size=9))
-    seen.header.frame_id, seen.header.stamp.sec, seen.position.z = name, 18, -2.0
-    one = decode.read_sighting(serialize_message(seen), 7)
-    other = decode.landmark_sighting(seen, 7)
-    for field in vars(one):
-        np.testing.assert_array_equal(getattr(one, field), getattr(other, field), field)
 
 
 @pytest.mark.parametrize('data', [b'', b'\x00\x01\x00\x00', b'\x00\x01' + bytes(40),
@@ -87,7 +81,6 @@ def test_bytes_that_hold_no_message_are_refused(data):
     import struct
 
     for read in (lambda: decode.read_odometry(data, 1, 'A'),
-                 lambda: decode.read_range(data, 1),
-                 lambda: decode.read_sighting(data, 1)):
+                 lambda: decode.read_range(data, 1)):
         with pytest.raises((ValueError, struct.error)):
             read()

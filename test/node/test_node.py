@@ -240,7 +240,7 @@ def test_robots_stay_located_while_keyframes_go_and_processes_die(tmp_path):
     scene, most = Scene(), 120
     cut = len(scene.events) // 4
     settings = {'keyframes.max_count': most, 'odometry.history_s': 2.0,
-                'node.save_directory': str(tmp_path / 'maps'), 'node.journal.sync_period_s': 0.0,
+                'node.save_directory': str(tmp_path / 'maps'),
                 'node.journal.directory': str(tmp_path / 'journal')}
     with World(settings) as world:
         pipeline = world.node.pipeline

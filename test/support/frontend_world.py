@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,11 @@ TWIST_COVARIANCE = np.diag([0.04] * 3 + [0.01] * 3)
 def config(**values: Any) -> SparserConfig:
     """A configuration with two robots, nested or dotted names."""
     return SparserConfig.from_mapping({'robots': ['A', 'B'], **values})
+
+
+def feed(frontend, route, message, received_ns):
+    """The object of a message of a topic into a front-end; the samples taken."""
+    return frontend.feed(replace(route, read=None), message, received_ns, lambda _, body: body)
 
 
 def ns(seconds: float) -> int:

@@ -75,7 +75,7 @@ class Run:
         for number, one in enumerate(messages, first):
             route = self.inputs.match(one.topic, one.type)
             self.recording.message(route, one.data, one.received_ns)
-            self.frontend.feed_bytes(route, one.data, one.received_ns, no_objects)
+            self.frontend.feed(route, one.data, one.received_ns, no_objects)
             if number % PER_TAKE == PER_TAKE - 1:
                 self.take()
         if flush:

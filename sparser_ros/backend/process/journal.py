@@ -19,7 +19,6 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-import time
 import zlib
 from collections import deque
 from collections.abc import Callable
@@ -28,7 +27,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...config import SparserError
-from ...config.node_config import JournalConfig
 from . import wire
 
 _log = logging.getLogger(__name__)
@@ -161,6 +159,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         # Exclusive: without shared memory, which network file systems do not have.
         database.execute('pragma locking_mode = exclusive')
         database.execute('pragma journal_mode = wal')
+        database.execute('pragma synchronous = full')
         database.execute(_TABLE)
     except BaseException:
         database.close()
@@ -175,15 +174,14 @@ class Writer(threading.Thread):
     once all is written.
     """
 
-    def __init__(self, directory: Path, options: JournalConfig) -> None:
+    def __init__(self, directory: Path, max_mb: float) -> None:
         super().__init__(name='sparser-journal', daemon=True)
-        self._directory, self._options = directory, options
+        self._directory, self._max_mb = directory, max_mb
         self.inbox: queue.SimpleQueue[Part | int | None] = queue.SimpleQueue()
         self._waiting: deque[Part | int] = deque()
         self._database: sqlite3.Connection | None = None
         self._old = 0
         """Messages, increments and states before this number are not needed."""
-        self._synced_s = 0.0
         self._ended = False
         self.durable = -1
         """Number of the newest record that is on disk."""
@@ -225,7 +223,7 @@ class Writer(threading.Thread):
             if isinstance(session, int):
                 self._close()
                 self.path, self._old = path_of(self._directory, session), 0
-                limit(self._directory, session, self._options.max_mb)
+                limit(self._directory, session, self._max_mb)
                 self._database = _opened(self.path)
                 self._waiting.popleft()
                 continue
@@ -238,9 +236,6 @@ class Writer(threading.Thread):
 
     def _commit(self, batch: list[Part]) -> None:
         self._database = database = self._database or _opened(self.path)
-        now = time.monotonic()
-        synced = now - self._synced_s >= self._options.sync_period_s
-        database.execute(f'pragma synchronous = {"full" if synced else "normal"}')
         database.execute('begin')
         for part in batch:
             data = part.data if isinstance(part.data, bytes) else part.data()
@@ -249,7 +244,7 @@ class Writer(threading.Thread):
         old = max(self._old, *(part.instead_of for part in batch))
         database.execute(_OLD, (old, DELETED_AT_ONCE))
         database.execute('commit')
-        self._synced_s, self._old = now if synced else self._synced_s, old
+        self._old = old
 
     def _forget(self) -> None:
         """While the disk refuses: keep what memory bears."""

@@ -101,7 +101,7 @@ class Recording:
             fresh = not self.resumed or self.session.damaged
             if fresh:
                 self.session.number, self._next_session = self._next_session, self._next_session + 1
-            self._writer = Writer(folder, options)
+            self._writer = Writer(folder, options.max_mb)
             self._writer.inbox.put(self.session.number)
             if fresh:
                 self._write(journal.BEGIN, self.session.begin)
@@ -377,7 +377,7 @@ def resumed(session: Session, config: SparserConfig, deserialise: Deserialise
         for topic, kind, received_ns, data in record.body:
             route = inputs.match(topic, kind)
             if route is not None:
-                frontend.feed_bytes(route, data, received_ns, deserialise)
+                frontend.feed(route, data, received_ns, deserialise)
         new = None if record.take == journal.NO_TAKE else frontend.take(
             flush=record.take == journal.FLUSH)
         if new is not None:

@@ -150,7 +150,7 @@ def run(
         state.messages += 1
         route = routes[message.topic]
         if route is not None:
-            state.frontend.feed_bytes(
+            state.frontend.feed(
                 route, bytes(message.raw), message.bag_time_ns, lambda *_: message.msg)  # noqa: B023
         if message.topic in truth:
             # What cannot be read is not compared, which is told.
