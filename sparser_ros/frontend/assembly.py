@@ -370,7 +370,7 @@ class Assembly:
         beacons = [self._radios.beacon(name) for name in self._new_landmarks]
         position = np.full((len(beacons), self._space.dimension), np.nan)
         for row, beacon in enumerate(beacons):
-            end, zero, sigma = self.landmark(beacon.name), self._space.zero, beacon.sigma_m
+            end, zero, sigma = self.landmark(beacon.beacon), self._space.zero, beacon.sigma_m
             if beacon.position is not None:
                 position[row] = beacon.position
                 if not beacon.fixed:

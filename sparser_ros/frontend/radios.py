@@ -17,7 +17,7 @@ LEAST_NAME_LENGTH = 5
 
 @dataclass(frozen=True)
 class Radio:
-    """One end of a range."""
+    """One end of a range: an antenna of a robot, or a beacon."""
 
     robot: str
     """'' for a beacon."""
@@ -27,22 +27,13 @@ class Radio:
     """Antenna in the base frame (d,); zero for a beacon."""
     height_m: float
     """Above the plane of the robots' bases; NaN = unknown."""
+    position: tuple[float, ...] | None = None
+    """Of a beacon, (d,) in map; None = unknown."""
+    sigma_m: float = 0.0
+    """Of the position; 0 = it is exact."""
     bias_m: float = 0.0
     range_sigma_m: float = 0.0
     """Its share of the noise of a range; 0 = unknown."""
-
-
-@dataclass(frozen=True)
-class Beacon:
-    """A landmark that a range may create."""
-
-    name: str
-    position: tuple[float, ...] | None
-    """(d,) in map; None = unknown."""
-    sigma_m: float = 0.0
-    """0 = the position is exact."""
-    height_m: float = math.nan
-    """In space, where the position is unknown; NaN = unknown as well."""
 
     @property
     def fixed(self) -> bool:
@@ -57,17 +48,18 @@ class Radios:
         self._ignore_unknown = config.ranges.unknown_radios == 'ignore'
         self._zero = (0.0,) * d
         self._radios = {name: Radio(name, '', self._zero, math.nan) for name in config.robots}
-        self.beacons: dict[str, Beacon] = {}
+        self.beacons: dict[str, Radio] = {}
         for name, spec in config.radio_specs().items():
             place = spec.lever_arm or spec.position
             lever = tuple([*place, 0.0, 0.0, 0.0][:d]) if spec.robot else self._zero
             height = place[2] if len(place) == 3 else (
                 math.nan if spec.height_m is None else spec.height_m)
-            self._radios[name] = Radio(
-                spec.robot, spec.beacon, lever, height, spec.bias_m, spec.range_sigma_m)
+            radio = self._radios[name] = Radio(
+                spec.robot, spec.beacon, lever, height,
+                tuple(place[:d]) if place and spec.beacon else None, spec.sigma_m, spec.bias_m,
+                spec.range_sigma_m)
             if spec.beacon and (place or spec.beacon not in self.beacons):
-                self.beacons[spec.beacon] = Beacon(
-                    spec.beacon, tuple(place[:d]) if place else None, spec.sigma_m, height)
+                self.beacons[spec.beacon] = radio
         self.configured = tuple(self._radios)
         """Names in the configuration."""
         self.n_new = 0
@@ -92,8 +84,7 @@ class Radios:
         if beacon in self.beacons:
             return False
         self.n_new += 1
-        self._radios[beacon] = Radio('', beacon, self._zero, math.nan)
-        self.beacons[beacon] = Beacon(beacon, None)
+        self._radios[beacon] = self.beacons[beacon] = self.beacon(beacon)
         return True
 
     def robot_of(self, name: str) -> str:
@@ -112,11 +103,11 @@ class Radios:
     @property
     def alone(self) -> str:
         """The one known beacon, where a single one cannot fix the direction of `map`."""
-        known = [b.name for b in self.beacons.values() if b.position is not None]
+        known = [name for name, radio in self.beacons.items() if radio.position is not None]
         return known[0] if len(known) == 1 else ''
 
-    def beacon(self, name: str) -> Beacon:
-        return self.beacons.get(name) or Beacon(name, None)
+    def beacon(self, name: str) -> Radio:
+        return self.beacons.get(name) or Radio('', name, self._zero, math.nan)
 
 
 def flatten_range(distance_m: float, variance: float, rise_m: float) -> tuple[float, float] | None:

@@ -10,7 +10,6 @@ it superfluous.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import os
 import queue
@@ -21,8 +20,6 @@ import tempfile
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,20 +61,14 @@ class Record(NamedTuple):
     before: int
     """Messages of the session before this record."""
     body: Any
-    """Of messages: (topic, type, received_ns, bytes) of each, as they came."""
+    """Of messages: (topic, type, received_ns, bytes) of each, as they came. On its way to the disk
+    also what makes it: of a large map that takes many ms."""
     take: int = NO_TAKE
 
-
-@dataclass(frozen=True)
-class Part:
-    """Work of the thread: a record as bytes, or what makes them."""
-
-    kind: str
-    number: int
-    data: bytes | Callable[[], bytes]
-    """Of increments they are made in the thread: of a large map that takes many ms."""
-    instead_of: int = 0
-    """Of a state: messages, increments and states before this number are not needed any more."""
+    @property
+    def size(self) -> int:
+        """Bytes of messages."""
+        return sum(len(message[3]) for message in self.body) if self.kind == MESSAGES else 0
 
 
 def path_of(directory: Path, session: int) -> Path:
@@ -168,17 +159,17 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 class Writer(threading.Thread):
-    """Writes parts in order; after a failure it tries again until it can.
+    """Writes records in order; after a failure it tries again until it can.
 
-    Beside parts it takes the number of a session, to which what follows belongs, and None: to end
+    Beside records it takes the number of a session, to which what follows belongs, and None: to end
     once all is written.
     """
 
     def __init__(self, directory: Path, max_mb: float) -> None:
         super().__init__(name='sparser-journal', daemon=True)
         self._directory, self._max_mb = directory, max_mb
-        self.inbox: queue.SimpleQueue[Part | int | None] = queue.SimpleQueue()
-        self._waiting: deque[Part | int] = deque()
+        self.inbox: queue.SimpleQueue[Record | int | None] = queue.SimpleQueue()
+        self._waiting: deque[Record | int] = deque()
         self._database: sqlite3.Connection | None = None
         self._old = 0
         """Messages, increments and states before this number are not needed."""
@@ -217,7 +208,7 @@ class Writer(threading.Thread):
             self._ended = True
 
     def _write(self) -> None:
-        """Write what waits; a part leaves the queue once it is on disk."""
+        """Write what waits; a record leaves the queue once it is on disk."""
         while self._waiting:
             session = self._waiting[0]
             if isinstance(session, int):
@@ -227,31 +218,36 @@ class Writer(threading.Thread):
                 self._database = _opened(self.path)
                 self._waiting.popleft()
                 continue
-            batch = [part for part in itertools.takewhile(
-                lambda item: isinstance(item, Part), self._waiting) if isinstance(part, Part)]
+            batch: list[Record] = []
+            for record in self._waiting:
+                if isinstance(record, int):
+                    break
+                batch.append(record)
             self._commit(batch)
-            for part in batch:
+            for record in batch:
                 self._waiting.popleft()
-                self.durable = max(self.durable, part.number)
+                self.durable = max(self.durable, record.number)
 
-    def _commit(self, batch: list[Part]) -> None:
+    def _commit(self, batch: list[Record]) -> None:
         self._database = database = self._database or _opened(self.path)
         database.execute('begin')
-        for part in batch:
-            data = part.data if isinstance(part.data, bytes) else part.data()
+        old = self._old
+        for record in batch:
+            data = wire.pack(tuple(
+                record._replace(body=record.body()) if callable(record.body) else record))
             database.execute('insert or replace into records values (?, ?, ?, ?)',
-                             (part.number, part.kind, zlib.crc32(data), data))
-        old = max(self._old, *(part.instead_of for part in batch))
+                             (record.number, record.kind, zlib.crc32(data), data))
+            if record.kind == STATE:
+                old = record.body['instead_of']
         database.execute(_OLD, (old, DELETED_AT_ONCE))
         database.execute('commit')
         self._old = old
 
     def _forget(self) -> None:
         """While the disk refuses: keep what memory bears."""
-        total, kept = 0, deque[Part | int]()
+        total, kept = 0, deque[Record | int]()
         for item in reversed(self._waiting):
-            size = len(item.data) if isinstance(item, Part) and item.kind == MESSAGES \
-                and isinstance(item.data, bytes) else 0
+            size = 0 if isinstance(item, int) else item.size
             total += size
             if not size or total <= MAX_WAITING_BYTES:
                 kept.appendleft(item)

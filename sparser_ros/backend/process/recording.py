@@ -23,7 +23,7 @@ from ...graph.finding import Finding
 from ..session.graph_store import merged, possible, thinned
 from ..session.treatment import Rulings
 from . import journal, wire
-from .journal import MAP_NUMBER, Part, Record, Writer
+from .journal import MAP_NUMBER, Record, Writer
 from .worker import NO_RULINGS, KeptMap
 
 Deserialise = Callable[[str, bytes], Any]
@@ -173,8 +173,7 @@ class Recording:
             return
         self._kept = kept
         body = (kept.message, kept.epoch, kept.thinnings, wire.fingerprint(*MAP_ROOMS))
-        self._writer.inbox.put(Part(journal.MAP, MAP_NUMBER, wire.pack(
-            tuple(Record(journal.MAP, MAP_NUMBER, 0, body)))))
+        self._writer.inbox.put(Record(journal.MAP, MAP_NUMBER, 0, body))
 
     def rule(self, rulings: Rulings) -> int:
         """Keep what the operator says; number of the record that must be on disk for it."""
@@ -222,18 +221,15 @@ class Recording:
 
     def _write_state(self, increments: Sequence[Increment]) -> None:
         """The increments, and the front-end as it is."""
-        assert self._writer is not None
-        session, first, before = self.session, self.session.next_number, -1
+        first, before = self.session.next_number, -1
         for begin in range(0, len(increments), MERGED):
             chunk = list(increments[begin:begin + MERGED])
-            self._writer.inbox.put(Part(journal.GRAPH, session.next_number, partial(
-                _graph_record, session.next_number, session.messages, chunk, before + 1)))
-            session.next_number += 1
+            self._write(journal.GRAPH, partial(_graph, chunk, before + 1))
             before = chunk[-1].sequence
         self._bytes = 0
         self._write(journal.STATE, {
-            'version': wire.fingerprint(*STATE_ROOMS), 'sequence': before,
-            'front_end': wire.pack((self.frontend, self.inputs))}, instead_of=first)
+            'version': wire.fingerprint(*STATE_ROOMS), 'sequence': before, 'instead_of': first,
+            'front_end': wire.pack((self.frontend, self.inputs))})
 
     def _write_messages(self, take: int) -> int:
         pending, self._pending = self._pending, []
@@ -241,19 +237,17 @@ class Recording:
         self.session.messages += len(pending)
         return number
 
-    def _write(self, kind: str, body: Any, take: int = journal.NO_TAKE, instead_of: int = 0) -> int:
+    def _write(self, kind: str, body: Any, take: int = journal.NO_TAKE) -> int:
         assert self._writer is not None
         session, number = self.session, self.session.next_number
         session.next_number += 1
-        self._writer.inbox.put(Part(kind, number, wire.pack(
-            tuple(Record(kind, number, session.messages, body, take))), instead_of))
+        self._writer.inbox.put(Record(kind, number, session.messages, body, take))
         return number
 
 
-def _graph_record(number: int, before: int, increments: list[Increment], first: int) -> bytes:
-    """A record of increments; `first` is the sequence of the first that they stand for."""
-    return wire.pack(tuple(Record(
-        journal.GRAPH, number, before, wire.increment_message(merged(increments), first))))
+def _graph(increments: list[Increment], first: int) -> bytes:
+    """Increments as one message; `first` is the sequence of the first that they stand for."""
+    return wire.increment_message(merged(increments), first)
 
 
 def begin_values(
