@@ -47,6 +47,9 @@ class GrowthClock:
         return now_s - self._seen[0][0]
 
 
+MOST_GROWTH = 2.0
+"""Growth of the measurements from which even a map that starts from scratch have confirmed time and
+again is tried by another one."""
 DOUBT_GROWTH = 1.02
 """Growth of the measurements since the last try from which a doubt brings the next one."""
 _BEATEN = 'a start from scratch has found a far better map, to be confirmed by another one'
@@ -89,6 +92,8 @@ class Schedule:
         self._confirmed: frozenset[str] = frozenset()
         self._beaten = False
         """The last one has found a map that nothing has confirmed yet."""
+        self._agreed = 0
+        """How many in a row have ended at the present map: the next one likely does, too."""
 
     def retold(self, store: GraphStore) -> str:
         """What else than data is new since the last audit, or ''."""
@@ -182,7 +187,8 @@ class Schedule:
         if doubt and grown >= DOUBT_GROWTH:
             return doubt
         placed = any(segment.location is not Location.UNLOCATED for segment in found.segments)
-        if placed and grown >= config.growth:
+        if placed and grown >= max(
+                config.growth, min(config.growth ** (1 + self._agreed), MOST_GROWTH)):
             return 'the graph has grown'
         ties, count = ties_of(store.graph)
         ties, before = ties[:count], np.zeros(count, dtype=np.int64)
@@ -200,12 +206,13 @@ class Schedule:
         Returns why more are to follow, or ''.
         """
         if end is SearchEnd.FAR_BETTER:
-            self._beaten, self._confirmed = True, frozenset()
+            self._beaten, self._confirmed, self._agreed = True, frozenset(), 0
             return _BEATEN
         if end in (SearchEnd.LIMIT, SearchEnd.FAILED):
             self.kept(found)
             return _CUT if end is SearchEnd.LIMIT else _FAILS
         ties, count = ties_of(store.graph)
+        self._agreed = self._agreed + 1 if end is SearchEnd.AGREED else 0
         self._beaten, self._confirmed = False, _names(found.segments)
         self._searched, self._searched_ties = store.n_measurements, ties[:count]
         return ''

@@ -79,6 +79,24 @@ def test_live_equals_batch_at_any_tick_rate(seed, share):
             solution.stats.cost_robust, rel=1e-6)
 
 
+def test_starts_from_scratch_become_rare_where_they_agree(monkeypatch):
+    auditor, begun, audits = Auditor(config(solver=ROBUST)), [], 0
+    start = contest.run_from_scratch
+
+    def counted(*arguments):
+        begun.append(auditor._store.n_measurements)
+        return start(*arguments)
+
+    monkeypatch.setattr(contest, 'run_from_scratch', counted)
+    for one in world_of(steps=120).increments(40):
+        auditor.add(one)
+        if auditor.due():
+            auditor.audit()
+            audits += 1
+    begun = np.unique(begun)
+    assert np.max(begun[1:] / begun[:-1]) > 1.9 and len(begun) < audits / 2
+
+
 def audited(increments):
     session = filled(Session(config(solver=ROBUST)), increments)
     return session, session.solve(True)
