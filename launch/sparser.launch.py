@@ -38,6 +38,8 @@ def generate_launch_description() -> LaunchDescription:
          'folder that keeps what is needed to go on after a crash; auto: sparser in $ROS_HOME '
          '(~/.ros), none with a bag; none; empty: as in params_file'),
         ('resume', 'false', 'true: go on with the newest session in the journal'),
+        ('lifecycle', 'false',
+         'true: wait for a lifecycle manager, such as that of Nav2, to configure and activate'),
         ('respawn', 'false', 'start the node again when it ends'),
         ('rviz', 'false', 'start RViz with rviz_config: true, false, or auto (if installed)'),
         ('rviz_config', PathJoinSubstitution([config, 'sparser.rviz']), 'display file for RViz'),
@@ -68,9 +70,10 @@ def _start(context: LaunchContext, names: list[str]) -> list[Node | ExecuteProce
     if _is_true('namespaced_tf', given['namespaced_tf']):
         tf = [('/tf', 'tf'), ('/tf_static', 'tf_static')]
     respawn = _is_true('respawn', given['respawn'])
+    lifecycle = _is_true('lifecycle', given['lifecycle'])
     started: list[Node | ExecuteProcess] = [Node(
         package='sparser_ros',
-        executable='sparser_node',
+        executable='sparser_lifecycle_node' if lifecycle else 'sparser_node',
         name='sparser',
         namespace=given['namespace'],
         parameters=[given['params_file'], *kept, *time],

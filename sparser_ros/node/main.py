@@ -1,4 +1,7 @@
-"""Entry point of the node: `ros2 run sparser_ros sparser_node` or `python -m` this module."""
+"""Entry point of the node: `ros2 run sparser_ros sparser_node` or `python -m` this module.
+
+`sparser_lifecycle_node` (here: the argument `--managed`) waits for a lifecycle manager.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,14 @@ if TYPE_CHECKING:
     from rclpy.executors import Executor
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+
+MANAGED = '--managed'
+
+
+def main(arguments: Sequence[str] | None = None, *, managed: bool = False) -> int:
     """Run the node until it is told to stop; 0 = stopped, 2 = bad parameters."""
     try:
-        return _run(arguments)
+        return _run(arguments, managed)
     except KeyboardInterrupt:
         # While it was starting.
         return 0
@@ -25,14 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str] | None, managed: bool) -> int:
     import rclpy
     from rclpy.exceptions import NameValidationException
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
     from rclpy.logging import get_logger
 
     from ..config import SparserError
-    from .node import SparserNode
+    from .node import ManagedSparserNode, SparserNode
 
     # A long thread must not keep callbacks from the interpreter for the usual 5 ms.
     sys.setswitchinterval(0.001)
@@ -48,7 +55,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         signal.signal(signal.SIGHUP, lambda *_: rclpy.try_shutdown())
     executor = SingleThreadedExecutor()
     try:
-        node = SparserNode()
+        node = ManagedSparserNode() if managed else SparserNode()
         executor.add_node(node)
         spin(executor, lambda error: node.times.caught('executor', error))
     except (KeyboardInterrupt, ExternalShutdownException):
@@ -101,4 +108,4 @@ def _in_main_thread() -> bool:
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(managed=MANAGED in sys.argv))

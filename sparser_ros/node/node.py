@@ -5,14 +5,17 @@ from __future__ import annotations
 import gc
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 
 from ..backend.process.worker import WorkerState
 from ..backend.session.solution import Location, Solution
+from ..config import SparserError
 from ..config.sparser import SparserConfig
 from . import saving
 from .alarms import Alarms, ClockWatch
@@ -25,6 +28,8 @@ from .services import Services
 from .status import StatusPublisher
 from .subscriptions import Subscriptions
 
+KINDS = ('subscription', 'timer', 'service', 'publisher')
+"""In the order in which they are destroyed: what may call comes before what is called."""
 INTAKE_PERIOD_S = 0.1
 """Buffered data become keyframes and go to the solver."""
 POLL_PERIOD_S = 0.05
@@ -33,6 +38,7 @@ ODOMETRY_PERIOD_S = 0.02
 """Least time between two ~/odometry of a robot."""
 DISCOVERY_PERIOD_S = 1.0
 """Between two looks for new topics that match a pattern."""
+SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 SLOW_START_S = 8.0
 """From when a start is worth a word."""
 
@@ -49,52 +55,99 @@ class SparserNode(Node):
     inputs: Subscriptions
     alarms: Alarms
 
-    def __init__(self, name: str = 'sparser', **options: Any) -> None:
-        """ConfigError for parameters, or a map file, that cannot be used."""
+    def __init__(self, name: str = 'sparser', *, begin: bool = True, **options: Any) -> None:
+        """`begin`: configure and activate at once, as a node that nobody manages does."""
         super().__init__(name, **options)
         self.parameters = Parameters(self)
         self.times = CallbackTimes(self._raised, self.context.ok)
+        self._epochs_before = 0
+        self._configured: Entities | None = None
+        self._active: Entities | None = None
+        self.parameters.on_change(self.times.timed('configure', self._configure))
+        if begin:
+            self.configure()
+            try:
+                self.activate()
+            except BaseException:
+                self.cleanup()
+                raise
+
+    def configure(self) -> None:
+        """Make the front-end, the solver processes and the publishers; nothing is heard yet.
+
+        ConfigError for parameters, or a map file, that cannot be used.
+        """
         config = self.parameters.config
         if config.node.map_file:
             config = saving.with_beacons(config, config.node.map_file)
-        self._begin, self._said_starting, self._ready = time.monotonic(), False, False
-        self._epochs_before = self._restarts = 0
-        self._latency_s = math.nan
-        self._jumped_back = False
-        self._located: dict[str, Location] = {}
+        self._configured = Entities(self)
         self.pipeline = Pipeline(
             config, folder=self._journal_folder(config), deserialise=deserialise)
-        try:
-            self._start()
-        except BaseException:
-            self.destroy_node()
-            raise
-
-    def _start(self) -> None:
-        """Make publishers, subscriptions, services and timers."""
-        pipeline, times = self.pipeline, self.times
-        config, recording = pipeline.config, pipeline.recording
+        recording = self.pipeline.recording
         if recording.words:
             self.get_logger().info(recording.words)
         for finding in recording.findings:
             self.get_logger().error(finding.text)
         if config.node.map_file:
-            known = sum(bool(spec.position) for spec in config.radio_specs().values())
+            known = sum(bool(spec.position) for spec in self.pipeline.config.radio_specs().values())
             self.get_logger().info(
                 f'the map {config.node.map_file} is taken over: {known} beacons are known')
-        self.outputs = Publishers(self, config, pipeline)
-        self.inputs = Subscriptions(self, config, pipeline, times)
-        self._commands = Services(self, pipeline, times, self.reset)
-        self._clock_watch = ClockWatch(self)
-        self.alarms = Alarms(
-            self, pipeline, self.inputs, times, self._clock_watch, self.parameters.hints)
-        self._status = StatusPublisher(
-            self, pipeline, self.inputs, self.outputs, self.alarms, times)
-        self._timers_of(config)
-        self.parameters.on_change(times.timed('configure', self._configure))
+        self._latency_s = math.nan
+        self._jumped_back = False
+        self._located: dict[str, Location] = {}
+        self._backend = ''
+        self._restarts = 0
+        self._begin, self._said_starting, self._ready = time.monotonic(), False, False
+        try:
+            self.outputs = Publishers(self, config, self.pipeline)
+        except BaseException:
+            self.cleanup()
+            raise
+
+    def activate(self) -> None:
+        """Subscribe, offer the services, and begin to solve and to publish."""
+        self._active = Entities(self)
+        config = self.pipeline.config
+        try:
+            self.inputs = Subscriptions(self, config, self.pipeline, self.times)
+            self._commands = Services(self, self.pipeline, self.times, self.reset)
+            self._clock_watch = ClockWatch(self)
+            self.alarms = Alarms(
+                self, self.pipeline, self.inputs, self.times, self._clock_watch,
+                self.parameters.hints)
+            self._status = StatusPublisher(
+                self, self.pipeline, self.inputs, self.outputs, self.alarms, self.times)
+            self._timers_of(config)
+        except BaseException:
+            self._active.destroy()
+            self._active = None
+            raise
         self._log_start(config)
         gc.collect()
         gc.freeze()
+
+    def deactivate(self, *, drain: bool = False) -> None:
+        """Hear, solve and publish nothing any more; the map is kept.
+
+        `drain`: take in what has arrived before.
+        """
+        if self._active is None:
+            return
+        if drain:
+            self.inputs.drain()
+            self.pipeline.intake()
+        self._active.destroy()
+        self._active = None
+
+    def cleanup(self) -> None:
+        """End the solver processes and forget all data but the journal's."""
+        if self._configured is None:
+            return
+        gc.unfreeze()
+        self._epochs_before = self._epoch + 1
+        self.pipeline.close()
+        self._configured.destroy()
+        self._configured = None
 
     def _journal_folder(self, config: SparserConfig) -> Path | None:
         """A folder of its own for every node: two in one would be one journal of two maps."""
@@ -106,6 +159,7 @@ class SparserNode(Node):
         steady, node = Clock(clock_type=ClockType.STEADY_TIME), config.node
         self._odometry_timer = OnDemandTimer(
             self, ODOMETRY_PERIOD_S, self.times.timed('odometry_in_map', self._follow))
+        self._solve_timer = None
         for name, period, callback in (
             ('tf', 1.0 / node.tf_rate_hz, self._broadcast),
             ('intake', INTAKE_PERIOD_S, self._intake),
@@ -120,9 +174,12 @@ class SparserNode(Node):
                 self._solve_timer = timer
 
     def _configure(self, config: SparserConfig) -> None:
+        if self._configured is None:
+            return
         self.pipeline.configure(config)
         self.outputs.configure(config)
-        self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
+        if self._active is not None and self._solve_timer is not None:
+            self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
 
     def _broadcast(self) -> None:
         if self._steady():
@@ -208,6 +265,11 @@ class SparserNode(Node):
             f'{"map of an audit taken over" if solution.full else "solved"} in '
             f'{solution.seconds:.2f} s: cost {math.nan if cost is None else cost:.6g}, '
             f'{len(solution.estimate.translation)} poses, {solution.status.value}{advice}')
+        where, why = solution.stats.backend, solution.stats.backend_reason
+        # What needs no choice of where to run gives no reason: odometry alone, followed ticks.
+        if why and where != self._backend:
+            self._backend = where
+            self.get_logger().debug(f'solving on the {where}: {why}')
         for item in solution.robots:
             if self._located.get(item.robot) != item.location:
                 self._located[item.robot] = item.location
@@ -249,12 +311,84 @@ class SparserNode(Node):
         self.get_logger().info('\n'.join(lines))
 
     def destroy_node(self) -> None:
-        """End the solver processes, then the node."""
-        # What may call comes before what is called.
-        for subscription in list(self.subscriptions):
-            self.destroy_subscription(subscription)
-        for timer in list(self.timers):
-            self.destroy_timer(timer)
-        gc.unfreeze()
-        self.pipeline.close()
+        """End the solver process, then the node."""
+        self.deactivate()
+        self.cleanup()
         super().destroy_node()
+
+
+class ManagedSparserNode(SparserNode, LifecycleNodeMixin):
+    """Unconfigured: parameters only. Inactive: the map is kept, nothing is heard or published.
+
+    `configure` makes the solver processes and goes on with the journal where that is asked for,
+    `activate` subscribes and publishes, `deactivate` stops that and keeps the map, `cleanup` ends
+    the processes and forgets the map.
+    """
+
+    def __init__(self, name: str = 'sparser', **options: Any) -> None:
+        SparserNode.__init__(self, name, begin=False, **options)
+        LifecycleNodeMixin.__init__(self)
+        self.get_logger().info('waiting to be configured by a lifecycle manager')
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """FAILURE for parameters that cannot be used: the node stays unconfigured."""
+        return self._done('configure', self.configure)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """FAILURE for topics that cannot be had, such as of a message type not installed."""
+        return self._done('activate', self.activate)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Also of a map that waits for a solve: it is made after the next activation."""
+        return self._done('deactivate', lambda: self.deactivate(drain=True))
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """As if the process had ended."""
+        return self._done('cleanup', self._end)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """From any state."""
+        return self._done('shutdown', self._end)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Back to unconfigured, with nothing left over."""
+        return self._done('error', self._end)
+
+    def _end(self) -> None:
+        self.deactivate()
+        self.cleanup()
+
+    def _done(self, name: str, action: Callable[[], None]) -> TransitionCallbackReturn:
+        """Do what a transition asks for. rclpy says nothing of an exception: the log does."""
+        try:
+            action()
+        except SparserError as error:
+            self.get_logger().error(f'{name}: {error}')
+            return FAILURE
+        except Exception as error:
+            self.times.caught(name, error)
+            return TransitionCallbackReturn.ERROR
+        self.get_logger().info(f'{name}: done')
+        return SUCCESS
+
+    def destroy_node(self) -> None:
+        """End the solver processes, then the node."""
+        SparserNode.destroy_node(self)
+
+
+class Entities:
+    """Publishers, subscriptions, services and timers that a node makes from here on."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._before = {id(entity) for kind in KINDS for entity in self._all(kind)}
+
+    def _all(self, kind: str) -> list[Any]:
+        return list(getattr(self._node, f'{kind}s'))
+
+    def destroy(self) -> None:
+        """Destroy them."""
+        for kind in KINDS:
+            for entity in self._all(kind):
+                if id(entity) not in self._before:
+                    getattr(self._node, f'destroy_{kind}')(entity)

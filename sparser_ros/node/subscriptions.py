@@ -277,6 +277,11 @@ class Subscriptions:
                 break
         return bool(self._backlog)
 
+    def drain(self) -> None:
+        """Hand all messages that wait to the front-end."""
+        while self._work(TIMER_SLICE_S):
+            pass
+
     def _incompatible(self, item: Input, may_change: bool, _event: Any) -> None:
         """A best-effort publisher cannot satisfy a reliable request: ask for less, if allowed."""
         if not (item.reliable and may_change):

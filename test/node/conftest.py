@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-MISSING = [name for name in ('rclpy', 'tf2_msgs', 'sparser_ros.msg')
+MISSING = [name for name in ('rclpy', 'tf2_msgs', 'lifecycle_msgs', 'sparser_ros.msg')
            if importlib.util.find_spec(name) is None]
 WITHOUT_ROS = ('test_launch.py',)
 
