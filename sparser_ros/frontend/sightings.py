@@ -4,7 +4,8 @@ they flood, and waiting for odometry."""
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from typing import Any
 
 import numpy as np
 
@@ -31,12 +32,18 @@ class Sightings(BeaconIntake):
         super().__init__(
             shared, 0, (options.max_total_rate_hz, options.max_total_rate_hz),
             options.min_interval_s, options.new_landmark_sightings)
-        self._frames = shared.frames
+        self._frames, self._revision = shared.frames, shared.frames.revision
+        self._unplaced: deque[tuple[SightingSample, int]] = deque()
+        """Sightings in frames that nothing is known of yet, with their stamps."""
         self._sensors = {name.lstrip('/'): mounting(values)
                          for name, values in options.sensor_poses.items() if values}
         self._known: OrderedDict[tuple[object, ...], None] = OrderedDict()
 
-    def check(self, sample: SightingSample, stamp_ns: int) -> PendingBeacon | str:
+    def check(
+        self, sample: SightingSample, stamp_ns: int
+    ) -> PendingBeacon | tuple[SightingSample, int] | str:
+        """A sighting in an unknown frame stays as it is and waits for /tf_static, which may come
+        behind the first pictures."""
         o, position = self._options, sample.position_xyz.tolist()
         landmark = self._radios.find(sample.landmark, o.unknown_landmarks == 'ignore')
         if landmark is None:
@@ -50,11 +57,7 @@ class Sightings(BeaconIntake):
             return reason
         sensor = self._sensor(sample.robot, sample.frame_id.lstrip('/'))
         if sensor is None:
-            self._events.add(self._clock.newest_ns, Finding(
-                'sighting_frame', sample.robot,
-                f'sightings of {sample.robot} are in the frame {sample.frame_id!r}; neither '
-                'sightings.sensor_poses nor /tf_static says where that is: dropped'))
-            return 'unknown_frame'
+            return sample, stamp_ns
         robot, name = self._shared.numbers[sample.robot], landmark.beacon
         place = self._space.vector(_SPACE.act(sensor, tuple(position)))
         variance = believed_m2(o, self._variance(sample, sensor, distance))
@@ -66,9 +69,12 @@ class Sightings(BeaconIntake):
             stamp_ns, ((robot, stamp_ns),), (place, variance), (landmark,),
             (robot, sample.frame_id, name), (sample.robot, name))
 
-    def _hold(self, pending: PendingBeacon) -> None:
-        self._order.push(pending, (pending.instants[0], pending.ends[0].beacon))
-        self._clock.follow(pending.stamp_ns)
+    def _hold(self, pending: Any) -> None:
+        if isinstance(pending, PendingBeacon):
+            self._order.push(pending, (pending.instants[0], pending.ends[0].beacon))
+            self._clock.follow(pending.stamp_ns)
+        else:
+            self._unplaced.append(pending)
 
     def _sensor(self, robot: str, frame: str) -> Pose | None:
         """T_base_frame of the frame that a position is in; None = not known."""
@@ -91,6 +97,25 @@ class Sightings(BeaconIntake):
             self.counters.warnings[f'covariance_{reason}'] += 1
             return own
         return float(np.mean(np.diagonal(full)[:d]))
+
+    def _sorted(self, flush: bool) -> list[PendingBeacon]:
+        """As of any intake, after another look at sightings in unknown frames; those that waited
+        too long are dropped."""
+        newest_ns = self._clock.newest_ns
+        if self._revision != self._frames.revision:
+            self._revision = self._frames.revision
+            waiting, self._unplaced = self._unplaced, deque()
+            for sample, stamp_ns in waiting:
+                self.counters.waiting -= 1
+                self.add(sample, stamp_ns)
+        while self._unplaced and (flush or newest_ns - self._unplaced[0][1] > self._timeout_ns):
+            sample, _ = self._unplaced.popleft()
+            self._drop('unknown_frame')
+            self._events.add(newest_ns, Finding(
+                'sighting_frame', sample.robot,
+                f'sightings of {sample.robot} are in the frame {sample.frame_id!r}; neither '
+                'sightings.sensor_poses nor /tf_static says where that is: dropped'))
+        return list(super()._sorted(flush))
 
     def row(self, assembly: Assembly, pending: PendingBeacon, position: Vector, variance: float
             ) -> str:

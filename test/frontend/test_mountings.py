@@ -151,11 +151,11 @@ def test_antennas_cameras_and_receivers_sit_where_their_frames_do(dimension):
     assert np.max(cost['sightings']) < 1e-12 and np.max(cost['point_priors']) < 1e-12
 
 
-def test_sightings_count_once_the_place_of_their_camera_is_known():
+def test_sightings_wait_for_the_place_of_their_camera():
     frontend, (a, _) = driven(3.0, **{'sightings.new_landmark_sightings': 1})
-    seen = sighting_sample(a, 1.0, 'tag', np.array([3.0, 1.0, 0.0]), frame_id='A/eye')
-    assert not frontend.add(seen)
-    assert 'nor /tf_static says where that is' in frontend.findings[0].text
+    frontend.add(sighting_sample(a, 1.0, 'tag', np.array([3.0, 1.0, 0.0]), frame_id='A/eye'))
+    graph = graph_of(frontend, flush=False)
+    assert frontend.counters.sightings.waiting == 1
     frontend.add(frame('A/base_link', 'A/eye', transform(HALF)))
-    assert frontend.add(seen) and len(graph_of(frontend).sightings) == 1
-    assert frontend.counters.sightings.dropped == {'unknown_frame': 1}
+    assert len(graph_of(frontend, graph=graph).sightings) == 1
+    assert frontend.counters.sightings.balanced and not frontend.findings
