@@ -17,7 +17,7 @@ import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..config import GraphError
-from ..graph import Graph, Ranges
+from ..graph import Graph
 from ..graph.precision import rotation_variance, translation_variance
 from .bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
 from .chain import compose
@@ -358,6 +358,7 @@ def limit_of(graph: Graph) -> float:
 
 def node_config(graph: Graph) -> dict[str, Any]:
     """Parameters with which the node rebuilds the graph from its bag."""
+    reach = float(graph.ranges.distance_m.max(initial=0))
     config: dict[str, Any] = {
         'dimension': graph.dimension,
         'robots': list(graph.robots),
@@ -366,17 +367,20 @@ def node_config(graph: Graph) -> dict[str, Any]:
         'keyframes': {'every_message': True, 'max_count': 0},
         # What a file measures at a pose counts at that pose, however long its robot pauses there.
         'stamps': {'timeout_s': FILE_PAUSE_S},
-        'ranges': {'attach': 'nearest', 'max_m': max(300.0, 2 * _longest(graph.ranges)),
-                   'min_m': 0.0, 'min_sigma_m': 1e-9, 'merge_window_s': 0.0},
+        'ranges': {'attach': 'nearest', 'max_m': max(300.0, 2 * reach), 'min_m': 0.0,
+                   'min_sigma_m': 1e-9, 'merge_window_s': 0.0},
         # The steps and noise of a graph are what they are: nothing is to be judged or bounded.
         'odometry': {'max_speed_m_per_s': math.inf, 'max_turn_rate_rad_per_s': math.inf,
                      'gap_s': 1e6, 'max_extrapolation_s': 60.0, 'min_sigma_m': 1e-9,
-                     'min_sigma_rad': 1e-9, **_vertical(graph)},
+                     'min_sigma_rad': 1e-9},
         'closures': {'max_translation_m': 0.0, 'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9},
         # Costs of a file are stated without a kernel.
         'solver': {'robust': {'kernel': 'none', 'gnc': False}},
         'backend': {'observability': {'alert_limit_m': limit_of(graph)}},
     }
+    if graph.dimension == 3:
+        # Odometry of files begins at any attitude: its z axis is no vertical.
+        config['odometry']['vertical'] = 'free'
     if len(graph.sightings):
         longest = np.linalg.norm(graph.sightings.translation, axis=1).max()
         config['sightings'] = {
@@ -388,11 +392,6 @@ def node_config(graph: Graph) -> dict[str, Any]:
             'topic': '/{robot}/fix', 'lever_arms': _fix_levers(graph),
             'max_heading_sigma_rad': 10.0}
     return config
-
-
-def _vertical(graph: Graph) -> dict[str, Any]:
-    """Odometry of files begins at any attitude: its z axis is no vertical."""
-    return {'vertical': 'free'} if graph.dimension == 3 else {}
 
 
 def _fix_levers(graph: Graph) -> dict[str, list[float]]:
@@ -407,7 +406,3 @@ def _fix_levers(graph: Graph) -> dict[str, list[float]]:
         if np.any(mine):
             levers[robot] = [*mine[0].tolist(), 0.0][:3]
     return levers
-
-
-def _longest(ranges: Ranges) -> float:
-    return float(ranges.distance_m.max()) if len(ranges) else 0.0
