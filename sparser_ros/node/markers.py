@@ -1,8 +1,7 @@
 """What RViz shows: robots, beacons, measurements, and what was rejected or is ignored.
 
 `visualization_msgs/MarkerArray` as CDR bytes. RViz refuses line lists beyond 16 384 points, so long
-ones are cut; ids are stable from one message to the next, and leftovers of the last message are
-deleted.
+ones are cut. A message with `WIPE` first takes the place of the one before.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from .picture import (
 Color = tuple[float, float, float, float]
 
 ARROW, SPHERE, LINE_LIST, TEXT = 0, 2, 5, 9
-ADD, DELETE, DELETE_ALL = 0, 2, 3
+ADD, DELETE_ALL = 0, 3
 MAX_POINTS = 16000
 
 KNOWN: Color = (0.95, 0.75, 0.1, 1.0)
@@ -87,6 +86,9 @@ class Marker:
     text: str = ''
 
 
+WIPE = Marker('', 0, action=DELETE_ALL)
+
+
 def line_list(namespace: str, segments: Array, color: Color, width: float) -> list[Marker]:
     """Segments (k, 2, 3) as line lists of at most `MAX_POINTS` points each."""
     points = np.asarray(segments, dtype=float).reshape(-1, 3)
@@ -95,15 +97,6 @@ def line_list(namespace: str, segments: Array, color: Color, width: float) -> li
                points=points[start:start + MAX_POINTS])
         for number, start in enumerate(range(0, len(points), MAX_POINTS))
     ]
-
-
-def with_deletions(
-    markers: Sequence[Marker], shown: set[tuple[str, int]]
-) -> tuple[list[Marker], set[tuple[str, int]]]:
-    """The markers and a deletion of each one shown before and absent now; and what shows now."""
-    now = {(marker.namespace, marker.id) for marker in markers}
-    gone = [Marker(namespace, number, action=DELETE) for namespace, number in sorted(shown - now)]
-    return [*markers, *gone], now
 
 
 def marker_array_bytes(stamp_ns: int, frame_id: str, markers: Sequence[Marker]) -> bytes:

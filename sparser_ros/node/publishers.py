@@ -20,14 +20,7 @@ from ..array_types import Array
 from ..backend.session.solution import Covariances, Fix, Solution
 from ..config.sparser import SparserConfig
 from ..io.tum import xyz
-from .markers import (
-    DELETE_ALL,
-    Marker,
-    beacon_markers,
-    marker_array_bytes,
-    scene_markers,
-    with_deletions,
-)
+from .markers import WIPE, beacon_markers, marker_array_bytes, scene_markers
 from .messages import (
     LATCHED,
     NO_EVENTS,
@@ -67,7 +60,6 @@ class Publishers:
         self._config = config
         self._pipeline = pipeline
         self._jobs: deque[Callable[[], None]] = deque()
-        self._shown: set[tuple[str, int]] = set()
         self._last_markers_s = -1e18
         self._markers_due: Solution | None = None
         self._covariances: Covariances | None = None
@@ -198,10 +190,9 @@ class Publishers:
         none = np.zeros(0, dtype=np.int64)
         for publisher in self._paths.values():
             publisher.publish(path_bytes(now, frame, none, np.zeros((0, 3)), np.zeros((0, 4))))
-        wipe = marker_array_bytes(now, frame, [Marker('', 0, action=DELETE_ALL)])
-        self._markers.publish(wipe)
-        self._beacons.publish(wipe)
-        self._shown = set()
+        nothing = marker_array_bytes(now, frame, [WIPE])
+        self._markers.publish(nothing)
+        self._beacons.publish(nothing)
 
     def _now_ns(self) -> int:
         return int(self._node.get_clock().now().nanoseconds)
@@ -233,9 +224,8 @@ class Publishers:
         pipeline = self._pipeline
         markers = scene_markers(
             solution, pipeline.graph, pipeline.rulings, self._config.node.publish)
-        complete, self._shown = with_deletions(markers, self._shown)
         self._markers.publish(
-            marker_array_bytes(self._now_ns(), self._config.frames.map, complete))
+            marker_array_bytes(self._now_ns(), self._config.frames.map, [WIPE, *markers]))
 
 
 class MapToOdom:
