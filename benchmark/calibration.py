@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
-from sparser_ros.array_types import Array, Index
+from sparser_ros.array_types import Array
 from sparser_ros.backend.calibrate.self_calibration import (
     SelfCalibration,
     robust_solver,
@@ -20,17 +20,17 @@ from sparser_ros.backend.calibrate.self_calibration import (
 )
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.graph import Estimate, Graph, Poses, RelativePoses, empty_graph
+from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.graph import Estimate, Graph, estimate_of
 from sparser_ros.graph.ends import RangeEnds, range_ends
-from sparser_ros.linalg.rotations import aligned_errors, angle_to_matrix
+from sparser_ros.io.simulation import Simulation, graph_of
+from sparser_ros.linalg.rotations import aligned_errors
 
-from . import synthetic
 from .table import Row, Table, parser, run_main
 
-STEP_S, STEPS = 0.5, 240
 SPEED_M_S = 0.5
-MOVE_SIGMA_M, TURN_SIGMA_RAD = 0.005, 0.002
-"""Odometry noise of a step."""
+MOVE_SIGMA, TURN_SIGMA = 0.01, 0.004
+"""Odometry noise per root of a metre: m and rad."""
 RANGE_SIGMA_M = 0.1
 BIAS_M = (0.0, 0.6)
 SCALE = (0.99, 1.01)
@@ -55,8 +55,8 @@ class Family:
     biased: bool = True
     burst_s: float = 5.0
     """Mean length of time that a path is blocked."""
-    every: int = 2
-    """Steps between the ranges of a pair."""
+    rate_hz: float = 8.0
+    """Ranges of a robot."""
     honest: bool = True
     """Odometry claims its noise; else three times as much, and ranges sixteen times theirs."""
 
@@ -70,7 +70,7 @@ FAMILIES = (
     Family('6 known beacons, blocked for 30 s', known=6, burst_s=30.0),
     Family('6 known beacons, scale', known=6, scaled=True),
     Family('no known beacons, scale', scaled=True),
-    Family('few ranges of unknown noise, no bias', biased=False, every=24, honest=False),
+    Family('few ranges of unknown noise, no bias', biased=False, rate_hz=0.7, honest=False),
 )
 
 
@@ -86,91 +86,31 @@ class RadioWorld:
     scale: float
 
 
-def radio_world(family: Family, seed: int, robots: int = 3) -> RadioWorld:
-    """Robots on closed curves in the circle of beacons."""
-    steps, random = STEPS, np.random.default_rng([seed, 14])
-    rotation, translation = _paths(family, robots, steps, random)
-    beacons = _beacons(family, random)
-    truth = Estimate(rotation, translation, beacons)
-    n, d = robots * steps, 2
-    stamps = 10**9 + np.repeat(np.arange(steps), robots) * int(STEP_S * 1e9)
-    poses = Poses(
-        np.tile(np.arange(robots), steps), np.repeat(np.arange(steps), robots), stamps,
-        rotation, translation)
-    bare = empty_graph(d).replaced(
-        robots=tuple('ABCDEFG'[:robots]), poses=poses,
-        landmarks=synthetic.marks(beacons, np.arange(len(beacons)) < family.known),
-        relative_poses=_odometry(family, robots, truth, random))
-    source, target = _pairs(robots, len(beacons), n, robots * family.every)
-    distance = synthetic.distances(translation, beacons, source, target)
-    ranges = synthetic.plain_ranges(
-        d, source, target, distance, RANGE_SIGMA_M**-2.0, stamps[source])
-    ends = range_ends(bare.replaced(ranges=ranges))
-    clean = np.abs(
-        distance + RANGE_SIGMA_M * random.normal(size=len(source))
-        + _excess(family, ends, random))
-    bias = random.uniform(*BIAS_M, len(ends.names)) * family.biased
-    scale = float(random.uniform(*SCALE)) if family.scaled else 1.0
-    factor = float(SIGMA_FACTOR ** random.uniform(-1, 1)) if family.honest else 16.0
-    measured = (clean + bias[ends.first] + bias[ends.second]) / scale
-    return RadioWorld(
-        bare.replaced(ranges=ranges.replaced(
-            distance_m=measured, precision=ranges.precision / factor**2)).validate(),
-        bare.replaced(ranges=ranges.replaced(distance_m=clean)).validate(), truth, bias, scale)
-
-
-def _paths(
-    family: Family, robots: int, steps: int, random: np.random.Generator
-) -> tuple[Array, Array]:
-    """Rotations and positions, step by step; a robot looks where it goes."""
-    size = min(family.radius_m / 2, 12.0)
-    t = STEP_S * np.arange(steps)[:, None, None]
-    rate = SPEED_M_S / size * random.uniform(0.8, 1.2, (robots, 2)) * np.array([1.0, 1.4])
-    phase = random.uniform(0, 2 * np.pi, (robots, 2))
-    centre = random.uniform(-size / 3, size / 3, (robots, 2))
-    position = centre + size * np.sin(rate * t + phase)
-    speed = size * rate * np.cos(rate * t + phase)
-    heading = np.arctan2(speed[..., 1], speed[..., 0])
-    return angle_to_matrix(heading.ravel()), position.reshape(-1, 2)
-
-
-def _beacons(family: Family, random: np.random.Generator, count: int = 6) -> Array:
-    angle = 2 * np.pi * (np.arange(count) + random.uniform(-0.3, 0.3, count)) / count
-    away = family.radius_m * random.uniform(0.6, 1.2, count)
-    return away[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-
-
-def _odometry(
-    family: Family, robots: int, truth: Estimate, random: np.random.Generator
-) -> RelativePoses:
-    """Steps with noise; the lengths of a robot are off by a factor."""
-    i = np.arange(len(truth.translation) - robots)
-    k = len(i)
-    scale = 1 + ODOMETRY_SCALE * (
-        random.normal() + random.normal(size=robots)) / np.sqrt(2)
+def radio_world(family: Family, seed: int) -> RadioWorld:
+    """Three robots in the field of beacons for two minutes."""
+    random = np.random.default_rng([seed, 14])
+    bare = graph_of(Simulation(SimulationConfig(
+        robots=3, beacons=6, known_beacons=family.known, minutes=2.0, seed=seed, outliers=0.0,
+        # A range counts at the nearest pose: at this rate that is 1 cm off at most.
+        odometry_rate=20.0, range_rate=family.rate_hz, truth_rate=0.0, radius=family.radius_m,
+        speed=SPEED_M_S, max_range=1e4, range_sigma=RANGE_SIGMA_M, range_sigma_per_m=0.0,
+        drift_m=MOVE_SIGMA, drift_rad=TURN_SIGMA)))
     claim = 1.0 if family.honest else 3.0
-    turn = TURN_SIGMA_RAD * random.normal(size=k)
-    exact = synthetic.noisy_edges(
-        i, i + robots, truth.rotation, truth.translation, turn, np.zeros((k, 2)),
-        (claim * TURN_SIGMA_RAD) ** -2.0, (claim * MOVE_SIGMA_M) ** -2.0,
-        np.ones(k, dtype=bool))
-    moves = exact.translation / scale[i % robots][:, None]
-    return exact.replaced(translation=moves + MOVE_SIGMA_M * random.normal(size=moves.shape))
-
-
-def _pairs(
-    robots: int, beacons: int, poses: int, period: int
-) -> tuple[Index, Index]:
-    """Ends of ranges: every robot to every beacon and to the robots after it, in turns."""
-    ends = [(a, b) for a in range(robots) for b in range(a + 1, robots)]
-    ends += [(a, ~b) for a in range(robots) for b in range(beacons)]
-    source, target = [], []
-    for turn, (a, b) in enumerate(ends):
-        start = turn * robots % period
-        first = np.arange(start, poses, period)
-        source.append(first + a)
-        target.append(first + b if b >= 0 else np.full(len(first), b))
-    return np.concatenate(source), np.concatenate(target)
+    rel, ends = bare.relative_poses, range_ends(bare)
+    scale = 1 + ODOMETRY_SCALE * (random.normal() + random.normal(size=3)) / np.sqrt(2)
+    bare = bare.replaced(relative_poses=rel.replaced(
+        translation=rel.translation / scale[bare.poses.robot[rel.i], None],
+        kappa=rel.kappa / claim**2, tau=rel.tau / claim**2))
+    clean = bare.ranges.distance_m + _excess(family, ends, random)
+    bias = random.uniform(*BIAS_M, len(ends.names)) * family.biased
+    scaled = float(random.uniform(*SCALE)) if family.scaled else 1.0
+    factor = float(SIGMA_FACTOR ** random.uniform(-1, 1)) if family.honest else 16.0
+    measured = (clean + bias[ends.first] + bias[ends.second]) / scaled
+    return RadioWorld(
+        bare.replaced(ranges=bare.ranges.replaced(
+            distance_m=measured, precision=bare.ranges.precision / factor**2)).validate(),
+        bare.replaced(ranges=bare.ranges.replaced(distance_m=clean)).validate(),
+        estimate_of(bare), bias, scaled)
 
 
 def _excess(family: Family, ends: RangeEnds, random: np.random.Generator) -> Array:
