@@ -111,8 +111,6 @@ class EventLog:
 
     def __init__(self) -> None:
         self._events: deque[tuple[int, Finding]] = deque(maxlen=MAX_EVENTS)
-        self._shown: dict[tuple[str, str], tuple[int, int, Finding]] = {}
-        """Stamp, count and text by kind and subject."""
         self._refused: dict[tuple[str, str], tuple[int, Finding]] = {}
         """By topic and reason."""
 
@@ -134,17 +132,16 @@ class EventLog:
     def add(self, stamp_ns: int, finding: Finding) -> None:
         """Note that something happened at a data time."""
         self._events.append((stamp_ns, finding))
-        key = (finding.kind, finding.subject)
-        last_ns, count, _ = self._shown.pop(key, (stamp_ns, 0, finding))
-        count = 0 if abs(stamp_ns - last_ns) > SHOWN_NS else count
-        self._shown[key] = (stamp_ns, count + 1, finding)
-        if len(self._shown) > MAX_SHOWN:
-            del self._shown[next(iter(self._shown))]
 
     def findings(self, newest_ns: int) -> tuple[Finding, ...]:
         """Findings on the last `SHOWN_NS` of data time."""
-        counted = ((stamp_ns, finding if count == 1 else replace(
-            finding, text=f'{finding.text} ({count} times)'))
-            for stamp_ns, count, finding in self._shown.values())
-        return tuple(finding for stamp_ns, finding in (*self._refused.values(), *counted)
-                     if newest_ns - stamp_ns <= SHOWN_NS)
+        shown: dict[tuple[str, str], tuple[int, Finding]] = {}
+        for stamp_ns, finding in self._events:
+            if newest_ns - stamp_ns <= SHOWN_NS:
+                key = (finding.kind, finding.subject)
+                shown[key] = shown.pop(key, (0, finding))[0] + 1, finding
+        return (*(finding for stamp_ns, finding in self._refused.values()
+                  if newest_ns - stamp_ns <= SHOWN_NS),
+                *(finding if count == 1 else replace(
+                    finding, text=f'{finding.text} ({count} times)')
+                  for count, finding in list(shown.values())[-MAX_SHOWN:]))
