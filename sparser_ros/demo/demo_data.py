@@ -217,23 +217,16 @@ def _messages(seen: Observation, played: dict[str, Any]) -> dict[str, Any]:
 
 
 def truth_of(data: DemoInput, saved: Graph) -> Estimate | None:
-    """True poses of the saved keyframes, in their order; None where one of them is unknown.
-
-    Keyframes are odometry messages, so their stamps are those of the true poses.
-    """
-    if data.truth is None or set(data.truth.robots) != set(saved.robots):
+    """True positions of the saved keyframes, in their order; None where one of them is unknown."""
+    if data.truth is None or not saved.n_poses:
         return None
-    source = data.truth.poses
-    by_name = [data.truth.robots.index(name) for name in saved.robots]
-    known = {key: row for row, key in enumerate(zip(
-        source.robot.tolist(), source.stamp_ns.tolist(), strict=True))}
-    rows = [known.get((by_name[robot], stamp)) for robot, stamp in zip(
-        saved.poses.robot.tolist(), saved.poses.stamp_ns.tolist(), strict=True)]
-    matched = np.array([row for row in rows if row is not None], dtype=np.int64)
-    if not len(matched) or len(matched) < len(rows):
+    at, place = positions_of(data.truth), np.empty_like(saved.poses.translation)
+    for number, robot in enumerate(saved.robots):
+        rows = saved.pose_rows(number)
+        place[rows] = at(robot, saved.poses.stamp_ns[rows])
+    if not np.all(np.isfinite(place)):
         return None
-    return Estimate(source.rotation[matched], source.translation[matched],
-                    saved.landmarks.position.copy())
+    return Estimate(saved.poses.rotation.copy(), place, saved.landmarks.position.copy())
 
 
 def draw(saved: Path, target: Path, data: DemoInput, result: Mapping[str, Any]) -> None:
