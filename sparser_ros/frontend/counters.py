@@ -28,6 +28,8 @@ ABSURD = {
     'far_from_datum': 'they lie farther than fixes.max_distance_m from fixes.datum (latitude 0, '
     'longitude 0 is what many receivers send without a position)',
     'wrong_frame': 'they are not in the frame frames.map',
+    'unconfirmed': 'they move a frame on its robot far from where an earlier message had it; sent '
+    'once more, it counts',
     'stamp_out_of_bounds': 'their stamps are no times',
 }
 """Reasons for which no right source has a message refused, in words."""

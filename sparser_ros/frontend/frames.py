@@ -21,6 +21,8 @@ MAX_DEPTH = 100
 """Joints from a sensor to the frame above all others at most; a humanoid has fifty."""
 MAX_ARM_M = 100.0
 """No sensor sits farther from the base of its robot."""
+MOVED_M, MOVED_RAD = 1.0, 0.5
+"""A frame that moves on its robot by more is believed once a second message says the same."""
 FRAME_WAIT_NS = nanoseconds(2.0)
 """Odometry of a frame that is not the base waits this long (data time) for `/tf_static` to say
 where it sits: who publishes that keeps it for late subscribers, who get it within a second."""
@@ -38,6 +40,8 @@ class StaticFrames:
         """Parent and T_parent_frame of every frame."""
         self._between: dict[tuple[str, str], Pose] = {}
         """Answers since the last new transform."""
+        self._claims: dict[str, tuple[str, Pose]] = {}
+        """Transforms that move a frame far, by frame, which no second message has confirmed."""
         self.too_far: dict[str, float] = {}
         """Distance in m of frames that are no sensors', by frame."""
         self.revision = 0
@@ -56,9 +60,16 @@ class StaticFrames:
             reason = 'too_many_frames'
         if reason:
             return counters.drop(reason)
-        joint = parent, _SPACE.pose(position, quat)
-        if self._parents.get(child) != joint:
-            self.restore({child: joint})
+        claim, known = (parent, _SPACE.pose(position, quat)), self._parents.get(child)
+        if known is not None and known[0] == parent and _SPACE.distance(known[1]) <= MAX_ARM_M:
+            step = _SPACE.between(known[1], claim[1])
+            moved = _SPACE.distance(step) > MOVED_M or _SPACE.angle(step) > MOVED_RAD
+            if moved and self._claims.get(child) != claim:
+                self._claims[child] = claim
+                return counters.drop('unconfirmed')
+        self._claims.pop(child, None)
+        if known != claim:
+            self.restore({child: claim})
         counters.accepted += 1
         return True
 

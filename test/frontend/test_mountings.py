@@ -102,6 +102,16 @@ def test_without_them_the_sensor_counts_as_the_base_for_good():
     assert np.allclose(frontend.latest_odometry('A')[2], body.odometry(0.2).position_xyz[:2])
 
 
+def test_a_frame_that_moves_far_is_believed_at_the_second_message():
+    frontend = Frontend(config())
+    near = frame('A/base_link', 'tag', transform(HALF))
+    far = replace(near, position_xyz=near.position_xyz + np.array([20.0, 0.0, 0.0]))
+    assert frontend.add(near) and not frontend.add(far) and frontend.add(near)
+    assert not frontend.add(far) and frontend.add(far) and not frontend.add(near)
+    assert frontend.frames.between('A/base_link', 'tag')[0] == far.position_xyz[0]
+    assert frontend.counters.frames.dropped == {'unconfirmed': 3}
+
+
 def test_frames_are_joined_and_cut_by_every_transform():
     """Asked after each of them, a tree tells what one that is asked for the first time does."""
     rng, frontend, known = np.random.default_rng(3), Frontend(config()), {}
