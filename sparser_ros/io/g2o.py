@@ -34,7 +34,6 @@ from ..graph import (
     Sightings,
 )
 from ..graph.graph import counted
-from ..graph.table import Table
 from . import atomic
 from .chain import steps, turned
 from .graph_text import (
@@ -130,10 +129,9 @@ def write(path: Path | str, graph: Graph) -> None:
     keys of GTSAM: the letter in the top byte.
     """
     graph.validate()
-    if any(map(np.any, (graph.ranges.lever_source, graph.ranges.lever_target,
-                        graph.point_priors.lever))):
+    if np.any(graph.ranges.lever_source) or np.any(graph.ranges.lever_target):
         raise GraphError(
-            'a .g2o file cannot hold antennas off the body origin; write a .pyfg file')
+            'a .g2o file cannot hold ranges of antennas off the body origin; write a .pyfg file')
     if len(graph.robots) > 1 and not (
             all(map(_KEY_LETTERS.fullmatch, graph.robots))
             and graph.poses.index.max(initial=0) < 1 << LETTER_SHIFT):
@@ -395,6 +393,7 @@ class _G2oWriter(GraphWriter):
         landmarks = _landmark_ids(
             graph.landmarks.names, poses, _KEYED if np.any(keys) else _NUMBERED)
         super().__init__(graph, poses, landmarks, information=True)
+        self.offsets: list[tuple[float, ...]] = []
 
     def records(self) -> Iterator[str]:
         graph, d = self.graph, self.graph.dimension
@@ -403,13 +402,14 @@ class _G2oWriter(GraphWriter):
         yield from record_lines(POINT[d], self.landmarks, landmarks)
         fixed = np.flatnonzero(graph.landmarks.fixed)
         yield from record_lines('FIX', self.names(~fixed))
-        if d == 3:
-            yield 'PARAMS_SE3OFFSET 0 0.0 0.0 0.0 0.0 0.0 0.0 1.0'
+        edges = list(self._edges())
+        for number, offset in enumerate(self.offsets):
+            values = ' '.join(map(repr, offset))
+            yield f'PARAMS_SE3OFFSET {number} {values} 0.0 0.0 0.0 1.0'
+        yield from edges
 
-        def sensor(table: Table) -> list[list[int]]:
-            """A column that names the sensor, at the body origin; none in 2D."""
-            return [[0] * len(table)] if d == 3 else []
-
+    def _edges(self) -> Iterator[str]:
+        graph, d = self.graph, self.graph.dimension
         rel, see, ranges = graph.relative_poses, graph.sightings, graph.ranges
         pose, point = graph.pose_priors, graph.point_priors
         yield from record_lines(
@@ -417,21 +417,35 @@ class _G2oWriter(GraphWriter):
             pose_texts(rel.rotation, rel.translation), self.pose_noise(rel.kappa, rel.tau))
         yield from record_lines(
             SIGHTING[d], self.names(see.i), self.names(see.point),
-            *sensor(see), number_texts(see.translation), self.point_noise(see.tau))
+            *self._offset(np.zeros_like(see.translation)), number_texts(see.translation),
+            self.point_noise(see.tau))
         yield from record_lines(
             'EDGE_RANGE', self.names(ranges.source), self.names(ranges.target),
             number_texts(np.column_stack([ranges.distance_m, ranges.precision])))
         yield from record_lines(
-            POSE_PRIOR[d], self.names(pose.i), *sensor(pose),
+            POSE_PRIOR[d], self.names(pose.i), *self._offset(np.zeros_like(pose.translation)),
             pose_texts(pose.rotation, pose.translation), self.pose_noise(pose.kappa, pose.tau))
         on_pose = point.point >= 0
         fix, mark = point.take(on_pose), point.take(~on_pose)
+        if d == 2 and np.any(fix.lever):
+            raise GraphError('a 2D .g2o file cannot hold antennas; write a .pyfg file')
         yield from record_lines(
-            POINT_PRIORS[d][0], self.names(fix.point), *sensor(fix), number_texts(fix.position),
-            self.point_noise(fix.precision))
+            POINT_PRIORS[d][0], self.names(fix.point), *self._offset(fix.lever),
+            number_texts(fix.position), self.point_noise(fix.precision))
         yield from record_lines(
             POINT_PRIORS[d][-1], self.names(mark.point), number_texts(mark.position),
             self.point_noise(mark.precision))
+
+    def _offset(self, lever: Array) -> list[list[int]]:
+        """A column of ids of PARAMS_SE3OFFSET lines, one per distinct lever arm; none in 2D."""
+        if lever.shape[1] == 2:
+            return []
+        column = []
+        for row in map(tuple, lever.tolist()):
+            if row not in self.offsets:
+                self.offsets.append(row)
+            column.append(self.offsets.index(row))
+        return [column]
 
 
 def _key(letters: str) -> int:

@@ -12,7 +12,8 @@ import pytest
 from graphs import random_graph
 
 from sparser_ros.config import FormatError
-from sparser_ros.graph import cost, estimate_of
+from sparser_ros.graph import cost, empty, estimate_of
+from sparser_ros.graph.measurements import Ranges
 from sparser_ros.io import beacon_file, graph_file
 from sparser_ros.io.beacon_file import SavedBeacon
 from sparser_ros.io.pyfg import sidecar_path
@@ -46,7 +47,8 @@ def records(folder, suffix, d):
         text = (folder / 'beacons.yaml').read_text()
         return text[text.index('/**'):].encode()
     robots = ('A',) if d == 2 else ('a', 'b')
-    graph_file.write(path, random_graph(5, d, robots, levers=False))
+    graph_file.write(path, random_graph(5, d, robots, levers=d == 3).replaced(
+        ranges=empty(Ranges, d)))
     ids = [line.split()[1] for line in path.read_text().splitlines()[:2]]
     return path.read_bytes() + MORE_RECORDS[d].format(*ids).encode()
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import sparser_ros
 from sparser_ros.config import FormatError, GraphError
-from sparser_ros.graph import cost, estimate_of, with_estimate
+from sparser_ros.graph import cost, empty, estimate_of, with_estimate
+from sparser_ros.graph.measurements import Ranges
 from sparser_ros.io import g2o, graph_file, tum
 from sparser_ros.io.graph_bag import pose_stamps
 from sparser_ros.io.graph_text import read_lines
@@ -35,11 +36,12 @@ def write(folder, text):
 
 
 def g2o_graph(seed, d, robots=('A',)):
-    """A random graph without antennas off the body."""
-    graph = random_graph(seed, d, robots=robots, length=8, levers=False)
+    """A random graph; without ranges in 3D, where antennas are off the body."""
+    graph = random_graph(seed, d, robots=robots, length=8, levers=d == 3)
     marks = type(graph.landmarks)(
         ('L100', 'L102', 'L104'), graph.landmarks.position, graph.landmarks.fixed)
-    return graph.replaced(landmarks=marks)
+    return graph.replaced(
+        ranges=graph.ranges if d == 2 else empty(Ranges, d), landmarks=marks)
 
 
 def test_plane(tmp_path):
@@ -316,9 +318,10 @@ def test_round_trip(tmp_path_factory, seed, d, robots):
 
 
 def test_what_g2o_cannot_hold(tmp_path):
-    with pytest.raises(GraphError, match='cannot hold antennas'):
+    with pytest.raises(GraphError, match='cannot hold ranges'):
         g2o.write(tmp_path / 'g.g2o', random_graph(1, robots=('A',)))
-    several = random_graph(1, levers=False)
+    several = random_graph(1)
     with pytest.raises(GraphError, match='names robots by letters'):
-        g2o.write(tmp_path / 'g.g2o', several.replaced(robots=('rover', 'B')))
+        g2o.write(tmp_path / 'g.g2o', several.replaced(
+            ranges=empty(Ranges, 2), robots=('rover', 'B')))
     assert not (tmp_path / 'g.g2o').exists()
