@@ -64,7 +64,7 @@ UNLEVELLED = 'verticals_wrong'
 JUMP = 'odometry_jump'
 """Odometry was wrong once."""
 FAILED = 'odometry_failed'
-"""Odometry does not hold for a while."""
+"""Odometry does not hold for a while, which ends within the step after its interval."""
 ONGOING = 2**63 - 1
 """End of what goes on, ns."""
 ALWAYS = ((0, ONGOING),)
@@ -272,25 +272,19 @@ def _odometry_corrected(faults: Sequence[Fault], graph: Graph, table: Table) -> 
 
 
 def _broken(fault: Fault, graph: Graph, table: Table) -> Mask:
-    """Odometry over the intervals of a failure."""
+    """Odometry over the interval of a failure."""
     assert isinstance(table, RelativePoses)
-    stamps = graph.poses.stamp_ns
-    begin, end = stamps[table.i], stamps[table.j]
-    inside = np.zeros(len(table), dtype=bool)
-    for first, last in fault.spans:
-        inside |= (begin < last) & (end > first)
-    number = _number(graph.robots, fault.subject)
-    return np.asarray(inside & table.odometry & (graph.poses.robot[table.i] == number))
+    stamps, (first, last) = graph.poses.stamp_ns, fault.spans[0]
+    own = table.odometry & (graph.poses.robot[table.i] == _number(graph.robots, fault.subject))
+    return np.asarray(own & (stamps[table.i] <= last) & (stamps[table.j] > first))
 
 
-def _untied(fault: Fault, graph: Graph, table: Table) -> Mask:
-    """Ranges at poses in the middle of a failure: nothing ties these together."""
-    assert isinstance(table, Ranges)
-    number, begin, end = _number(graph.robots, fault.subject), fault.spans[0][0], fault.spans[-1][1]
-    inside = (graph.poses.robot == number) & (graph.poses.stamp_ns > begin) & (
-        graph.poses.stamp_ns < end)
-    return np.asarray(np.any([
-        (end >= 0) & inside[np.maximum(end, 0)] for end in (table.source, table.target)], axis=0))
+def _unplaced(fault: Fault, graph: Graph, table: Table) -> Mask:
+    """Ranges over the interval of a failure: nothing tells where between two poses they were."""
+    rel = graph.relative_poses
+    edges = np.flatnonzero(_broken(fault, graph, rel))
+    last = int(np.max(graph.poses.stamp_ns[rel.j[edges]], initial=fault.spans[0][1]))
+    return replace(fault, spans=((fault.spans[0][0], last),)).ranges(graph, table)
 
 
 def _verticals(fault: Fault, graph: Graph, table: Table) -> Mask:
@@ -384,7 +378,7 @@ KINDS: dict[str, FaultKind] = {
         _move_words, 'beacon {} was moved', left_out={'ranges': _useless}, frees_place=True),
     MOVED_AWAY: FaultKind(_move_words, left_out={'ranges': _useless}),
     UNLEVELLED: FaultKind(left_out={'verticals': _verticals}),
-    FAILED: FaultKind(_failure_words, left_out={'relative_poses': _broken, 'ranges': _untied}),
+    FAILED: FaultKind(_failure_words, left_out={'relative_poses': _broken, 'ranges': _unplaced}),
 }
 """All kinds, in the order in which their sizes are taken off.
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.special import chdtrc, chdtri
+from scipy.special import chdtri
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
@@ -38,6 +38,7 @@ from ...graph.finding import Finding
 from ...graph.parts import find_segments
 from ...graph.precision import rotation_variance, translation_variance
 from ...linalg.rotations import rotation_jacobian
+from ..integrity.gate import beyond
 from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import UNDETERMINED_M
 from . import trust
@@ -282,21 +283,6 @@ def _risk(view: View, hidden: HiddenFaults | None, config: BackendConfig) -> _Ri
         math.sqrt(float(np.linalg.eigvalsh(covariance[worst])[-1]))), of_faults)
 
 
-def beyond(shift: Array, covariance: Array, limit: float) -> Array:
-    """(h,): probability that N(shift, covariance), (h, d) and (h, d, d), is longer than `limit`.
-
-    By three moments of the squared length (Pearson, Biometrika 46, 1959).
-    """
-    values, vectors = np.linalg.eigh(covariance)
-    values = np.maximum(values, 1e-18)
-    square = np.einsum('hij,hi->hj', vectors, shift) ** 2
-    first, second, third = (
-        np.sum(values**k + k * values**(k - 1) * square, axis=1) for k in (1, 2, 3))
-    degrees = second**3 / third**2
-    at = (limit**2 - first) * np.sqrt(degrees / second) + degrees
-    return np.where(at > 0, chdtrc(degrees, np.maximum(at, 0.0)), 1.0)
-
-
 def _reason(cause: str, likely: float, distance: float, sigma: float) -> str:
     return (f'with a probability of {100 * likely:.0f} % {in_words(cause)}, and it is '
             f'{distance:.1f} m away then (standard deviation {sigma:.1f} m)')
@@ -398,7 +384,7 @@ def tick_places(
             or not np.all(graph.relative_poses.odometry[until['relative_poses']:]))
         if config.backend.integrity.gate:
             contradictions = trust.contradictions(
-                store, estimate, current.rows(), current.squares(), verdict)
+                store, estimate, current.rows(), current.squares(), verdict, config)
         if not verdict.withheld:
             located[:len(verdict.landmark_located)] = verdict.landmark_located
     shift = None if anchored else pinned(graph, estimate, located, config)

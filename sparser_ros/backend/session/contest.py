@@ -60,15 +60,35 @@ def continued(graph: Graph, segments: OdometrySegments, previous: Estimate | Non
             known = np.flatnonzero(graph.poses.robot[:old] == segments.robot[body])
         if len(known) == 0 or len(new) == 0:
             continue
-        last = known[-1]
-        turn = previous.rotation[last] @ graph.poses.rotation[last].T
-        rotation[new] = turn @ graph.poses.rotation[new]
-        offset = graph.poses.translation[new] - graph.poses.translation[last]
-        translation[new] = previous.translation[last] + offset @ turn.T
+        rotation[new], translation[new] = _carried(
+            graph, previous.rotation[known[-1]], previous.translation[known[-1]], known[-1], new)
     rotation[:old], translation[:old] = previous.rotation, previous.translation
     landmarks[:len(previous.landmarks)] = previous.landmarks
     landmarks[graph.landmarks.fixed] = graph.landmarks.position[graph.landmarks.fixed]
     return Estimate(rotation, translation, landmarks)
+
+
+def _carried(
+    graph: Graph, rotation: Array, translation: Array, last: int, rows: Index
+) -> tuple[Array, Array]:
+    """Poses `rows` where odometry takes the pose `last`, which has this value."""
+    turn = rotation @ graph.poses.rotation[last].T
+    offset = graph.poses.translation[rows] - graph.poses.translation[last]
+    return turn @ graph.poses.rotation[rows], translation + offset @ turn.T
+
+
+def joined_up(frame: Frame, estimate: Estimate) -> Estimate:
+    """An estimate in which segments that nothing places are where odometry takes those before."""
+    rotation, translation = estimate.rotation.copy(), estimate.translation.copy()
+    graph, segments = frame.graph, frame.segments
+    for number in np.flatnonzero(~frame.mask[:len(segments)]).tolist():
+        rows = np.flatnonzero(segments.of_pose == number)
+        before = np.flatnonzero(graph.poses.robot[:rows[0]] == segments.robot[number])
+        if len(before):
+            last = int(before[-1])
+            rotation[rows], translation[rows] = _carried(
+                graph, rotation[last], translation[last], last, rows)
+    return replace(estimate, rotation=rotation, translation=translation)
 
 
 def placed(
@@ -380,7 +400,7 @@ class Contest:
             if self.frame.gauge is not None:
                 own = at_origin(
                     own, self.frame.gauge_row, self.pose, self.frame.subgraph.graph)
-            whole = self.frame.subgraph.into(self.guess, own)
+            whole = joined_up(self.frame, self.frame.subgraph.into(self.guess, own))
         candidate = Candidate(start, result, whole, value_of(result))
         self.candidates.append(candidate)
         return candidate

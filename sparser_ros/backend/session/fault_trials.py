@@ -30,7 +30,7 @@ from .lasting_faults import (
     told_places,
     withhold_frame,
 )
-from .odometry_faults import failures_left_out
+from .odometry_faults import failures_left_out, failures_that_go_on
 from .range_faults import bursts_left_out, closed, held_back, lengths_of_bursts, still_stands
 from .solution import Verdict
 from .treatment import Treatment
@@ -56,6 +56,8 @@ def look_for_faults(search: FaultSearch, *, denied: bool) -> None:
     `denied`: newest measurements contradict the map of the tracker.
     """
     search.run(_still_at_fault)
+    if search.integrity.doubt_odometry:
+        search.run(partial(failures_that_go_on, denied=denied))
     if search.integrity.doubt_ranges:
         search.run(*_RANGES)
         withhold_frame(search)

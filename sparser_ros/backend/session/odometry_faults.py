@@ -4,17 +4,19 @@ What is wrong by a share of its length or a rate of turning is corrected, its si
 the map (integrity/odometry_errors.py). Wheels that slip and frozen sources give no sign of their
 own: ranges deny them, and robust kernels doubt ranges. So the graph is also solved with odometry
 doubted: where that map is far better than any that believes the odometry, what it rejects is left
-out. The stretch after that is placed by its ranges, as after a restart. What was measured in
-between is left out too: nothing ties the poses there to each other.
+out, until the ranges since then fit like honest ones, and all that the robot has measured
+meanwhile: nothing ties the poses there to each other. The stretch after that is placed by its
+ranges, as after a restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import chdtri
 
 from ...array_types import Index, Mask
 from ...config.backend_config import IntegrityConfig
@@ -25,10 +27,12 @@ from ...solver.robust import KERNELS, squared_threshold
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, upper_share
 from ..integrity.examine import LASTING_ODOMETRY
 from ..integrity.faults import BURST, FAILED, Fault, ranges_of, stretch
+from ..integrity.noise import RANGES
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
 from .contest import WIDEST, Contest, robust_cost, run
 from .fault_search import Candidate, FaultSearch
 from .range_faults import median_error
+from .solution import Location
 from .treatment import Treatment
 
 if TYPE_CHECKING:
@@ -45,6 +49,11 @@ _SAME = 0.1
 """Of the floor of a fault: what no map shows."""
 _CHANCE = 0.01
 """Probability, of ranges that fit as others do, of being taken for ranges that do not."""
+_GOES_ON = 1e-4
+"""Probability, of honest measurements, that a failure seems to have ended later: each audit tries
+so many ends:"""
+_MOST_ENDS = 6
+"""Each takes a warm solve."""
 TOGETHER_S = 10.0
 """What fails again within this time has failed all the while."""
 
@@ -141,16 +150,69 @@ def _with_failures(search: FaultSearch) -> Contest | None:
     whole = subgraph.into(start, loose.estimate)
     edges = base.data.original(RELATIVE, subgraph.rows[RELATIVE][loose.broken])
     known = treatment.of(FAILED)
-    failed = failures(search.whole, np.union1d(
-        Treatment(known).apply(search.whole).left_out(RELATIVE), edges))
-    spans = [fault.spans for fault in known]
-    suspects = [fault for fault in failed if fault.spans not in spans]
+    failed = failures(search.whole, edges, known)
+    suspects = [fault for fault in failed if fault not in known]
     limit = loose_cost(base, loose.estimate, config) + search.flip_cost
     if (not all(fits_since(fault, base.data.unbiased, whole) for fault in suspects)
             or limit > _cost(base, start, config)
             or limit > _cost_without(search, treatment, suspects, base)):
         return None
-    return search.solved(treatment.but(FAILED).beside(*failed), base, whole)
+    contest = search.solved(treatment.but(FAILED).beside(*failed), base, whole)
+    for fault in suspects:
+        contest = None if contest is None else _with_end(search, fault, contest)
+    return contest
+
+
+def failures_that_go_on(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
+    """Maps in which odometry that is left out does not hold for longer.
+
+    Of robots that are not located since; `denied`: or of which newest measurements may not fit.
+    """
+    located = {part.robot: part.location is Location.LOCATED for part in search.judgement.segments}
+    newest = {fault.subject: fault for fault in search.treatment.of(FAILED)}
+    for name, fault in newest.items():
+        wrong = denied or not located.get(name, True)
+        if search.due(f'{FAILED} {name}', wrong):
+            contest = _with_end(search, fault, search.contest)
+            if contest is not search.contest:
+                yield Candidate(contest)
+
+
+def _with_end(search: FaultSearch, fault: Fault, contest: Contest) -> Contest:
+    """The contest with the end of a failure that its ranges tell, not before the present one.
+
+    It is later where the map without what was measured until then costs less by more than that
+    would by chance, if it were honest.
+    """
+    graph = search.whole
+    rel, (begin, end) = graph.relative_poses, fault.spans[0]
+    own = rel.odometry & (graph.poses.robot[rel.i] == graph.robots.index(fault.subject))
+    ends = np.sort(graph.poses.stamp_ns[rel.j[own]])
+    ends = np.append(begin, ends[ends > begin])
+    first = last = int(np.searchsorted(ends, end))
+
+    def until(number: int) -> Contest | None:
+        return search.solved(contest.data.treatment.changed(
+            fault, replace(fault, spans=((begin, int(ends[number])),))), contest)
+
+    # The step after an interval is left out as well: what ends one step before shows this one.
+    best = until(last - 1)
+    noise = max(search.judgement.noise.noise.factor(RANGES), 1.0)
+    for later in np.unique(np.geomspace(1, len(ends), _MOST_ENDS).astype(int)).tolist():
+        other = until(first + later - 1) if first + later < len(ends) else None
+        if best is None or other is None:
+            continue
+        fewer = _measured(best) - _measured(other)
+        if (best.best.value - other.best.value) / noise > chdtri(max(fewer, 1), _GOES_ON):
+            best, last = other, first + later
+    return contest if last == first else until(last) or contest
+
+
+def _measured(contest: Contest) -> int:
+    """Degrees of freedom of what a contest's map is measured by, but for odometry."""
+    graph = contest.frame.subgraph.graph
+    return sum(len(table) * kind.degrees_of_freedom(graph.dimension)
+               for kind, table in graph.typed() if kind.name != RELATIVE)
 
 
 def _with_none(search: FaultSearch) -> Contest | None:
@@ -244,21 +306,21 @@ def loose_cost(contest: Contest, estimate: Estimate, config: SparserConfig) -> f
         np.sum(KERNELS[robust.kernel].rho(squares, width)))
 
 
-def failures(graph: Graph, edges: Index) -> list[Fault]:
-    """Where these odometry `edges` of a whole graph are broken, robot by robot.
+def failures(graph: Graph, edges: Index, known: Sequence[Fault] = ()) -> list[Fault]:
+    """Known failures, and when these odometry `edges` of a whole graph are broken.
 
-    What follows within TOGETHER_S is one failure.
+    What follows within TOGETHER_S is one failure, and nothing holds in between.
     """
-    rel, poses = graph.relative_poses, graph.poses
-    found, robot = [], poses.robot[rel.i[edges]]
-    begins, ends = poses.stamp_ns[rel.i[edges]], poses.stamp_ns[rel.j[edges]]
-    for number, name in enumerate(graph.robots):
-        own = np.flatnonzero(robot == number)
-        own = own[np.argsort(ends[own], kind='stable')]
-        cuts = np.flatnonzero(np.diff(ends[own]) > int(TOGETHER_S * 1e9)) + 1
-        found += [Fault(FAILED, name, spans=tuple(
-            (int(begins[k]), int(ends[k])) for k in part.tolist()))
-            for part in np.split(own, cuts) if len(part)]
+    rel, stamps = graph.relative_poses, graph.poses.stamp_ns
+    found: list[Fault] = []
+    for name, begin, end in sorted([(fault.subject, *fault.spans[0]) for fault in known] + [
+            (graph.robots[graph.poses.robot[k]], int(stamps[k]), int(stamps[rel.j[edge]]))
+            for edge, k in zip(edges.tolist(), rel.i[edges].tolist(), strict=True)]):
+        before = found[-1] if found and found[-1].subject == name else None
+        if before is not None and begin <= before.spans[0][1] + int(TOGETHER_S * 1e9):
+            begin, end = before.spans[0][0], max(end, before.spans[0][1])
+            found.pop()
+        found.append(Fault(FAILED, name, spans=((begin, end),)))
     return found
 
 

@@ -8,17 +8,19 @@ nothing is left that could tell.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
 from ...array_types import Array, Index
-from ...graph import Estimate, Graph, Table, range_residuals
+from ...graph import Estimate, Graph, Table, range_directions, range_residuals
 from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments
-from ..integrity.gate import denying, misfit_words
+from ..integrity.faults import FAILED
+from ..integrity.gate import MOST, astray, denying, misfit_words
 from ..integrity.noise import CLOSURES, RANGES, SIGHTINGS
 from .graph_store import GraphStore
 from .solution import Location, RobotLocation, SegmentVerdict, Verdict
@@ -26,28 +28,34 @@ from .solution import Location, RobotLocation, SegmentVerdict, Verdict
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-
+_LEAST_S = 0.1
+"""Steps of odometry that take less say nothing of the speed of a robot."""
 _SOURCES = {'ranges': RANGES, 'relative_poses': CLOSURES, 'sightings': SIGHTINGS}
 """Tables of which measurements can deny a map, and the source of their noise."""
 
 
 def contradictions(
     store: GraphStore, estimate: Estimate, rows: dict[str, Index], squares: dict[str, Array],
-    verdict: Verdict,
+    verdict: Verdict, config: SparserConfig,
 ) -> dict[str, str]:
     """{robot: what of its newest measurements denies an estimate, in words}.
 
     `rows` of the store's graph were solved, and have these whitened `squares`, by table.
     """
     graph, whole = store.graph, store.whole
+    # Of what no odometry carries nothing tells where it was measured.
+    placed = replace(store.treatment, faults=store.treatment.of(FAILED))
     left = store.now.left_out('ranges')
-    left = left[~store.treatment.rulings.ignored(whole, 'ranges', whole.ranges)[left]]
-    ranges = whole.ranges.take(left)
-    error = range_residuals(whole.replaced(ranges=ranges), estimate)
+    left = left[placed.counts(whole, 'ranges', whole.ranges)[left]]
     factor = {table: max(verdict.noise.factor(kind), 1.0) for table, kind in _SOURCES.items()}
-    parts = [_measured(whole, ranges, ranges.precision * error**2 / factor['ranges'], 1)]
+    ranges = graph.ranges.take(rows['ranges']).append(whole.ranges.take(left))
+    ranges = ranges.replaced(precision=ranges.precision / factor['ranges'])
+    measured = whole.replaced(ranges=ranges)
+    error = np.sqrt(ranges.precision) * range_residuals(measured, estimate)
+    with np.errstate(over='ignore'):
+        parts = [_measured(whole, ranges, error**2, 1)]
     for kind, table in graph.typed():
-        if kind.name not in factor:
+        if kind.name not in factor or kind.name == 'ranges':
             continue
         chosen, square = rows[kind.name], squares[kind.name]
         if kind.name == 'relative_poses':
@@ -62,10 +70,42 @@ def contradictions(
     found = {}
     for number, robot in enumerate(whole.robots):
         own = order[np.any(ends[:, order] == number, axis=0)]
-        misfit = denying(size[own], usual_share(verdict, robot))
+        usual = usual_share(verdict, robot)
+        misfit = denying(size[own], usual)
+        own = own[np.isfinite(size[own]) & (ends[0, own] != ends[1, own])]
+        own = own[own < len(error)][:MOST]
         if len(misfit):
             found[robot] = misfit_words(robot, misfit)
+        elif len(own) and (words := _astray(
+                robot, measured.replaced(ranges=ranges.take(own)), estimate, error[own], usual,
+                config)):
+            found[robot] = words
     return found
+
+
+def _astray(
+    robot: str, graph: Graph, estimate: Estimate, error: Array, usual: float, config: SparserConfig
+) -> str:
+    """Where the odometry of a robot may not hold, and have left it too far off: that, in words.
+
+    `error` are the whitened residuals of the ranges of the graph, the robot's newest, newest first.
+    """
+    ranges, rel, poses = graph.ranges, graph.relative_poses, graph.poses
+    number, stamps = graph.robots.index(robot), stamps_of(graph, ranges)
+    towards = np.where(owners(graph, ranges.target) == number, 1.0, -1.0)
+    slope = (towards * np.sqrt(ranges.precision))[:, None] * range_directions(graph, estimate)
+    steps = np.flatnonzero(rel.odometry & (poses.robot[rel.i] == number))
+    seconds = (poses.stamp_ns[rel.j[steps]] - poses.stamp_ns[rel.i[steps]]) * 1e-9
+    metres = np.linalg.norm(rel.translation[steps], axis=1)
+    accepted = config.backend.observability
+    found = astray(
+        error, slope, (stamps[0] - stamps) * 1e-9,
+        float(np.max(metres / np.maximum(seconds, _LEAST_S), initial=0.0)), usual,
+        accepted.alert_limit_m, config.backend.integrity.fault_probability)
+    if found.risk <= accepted.integrity_risk:
+        return ''
+    return (f'with a probability of {100 * found.probability:.0f} % the odometry of {robot} has '
+            f'not held for {found.seconds:.0f} s, and it is {found.metres:.1f} m away then')
 
 
 def _measured(

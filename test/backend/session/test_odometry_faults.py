@@ -69,8 +69,15 @@ def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
     ends = data.whole.relative_poses.j[data.left_out('relative_poses')]
     steps = ends // 2
     assert np.all(ends % 2 == 1)
-    assert len(steps)
+    # One interval, in which nothing holds: no odometry, and no range that it would have to carry.
     assert np.all((steps > FROM - 3) & (steps < TO + 3))
+    assert len(steps) > (TO - FROM) / 2 and np.all(np.diff(np.sort(steps)) == 1)
+    ranges = data.whole.ranges
+    measured = np.maximum(ranges.source, ranges.target)[of_robot(ranges, 1)] // 2
+    assert np.all(np.isin(np.flatnonzero(of_robot(ranges, 1))[
+        (measured > FROM + 2) & (measured < np.max(steps))], data.left_out('ranges')))
+    # Poses of which nothing tells where they are stay near those before.
+    assert np.max(errors(world, last)) < 0.5 * (TO - FROM) + 1.0
     assert last.robots[0].location is Location.LOCATED
     assert last.robots[1].location in (Location.LOCATED, Location.POSITION_ONLY)
     assert np.max(errors(world, last)[-20:]) < 0.5

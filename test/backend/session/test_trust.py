@@ -1,15 +1,16 @@
 """What contradicts an audit, and other maps that fit about as well."""
 
 import dataclasses
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from backend_world import filled, lived, pair_world, two_robots
+from backend_world import config, filled, lived, pair_world, two_robots
 
 from sparser_ros.backend.integrity.doubts import Rows
 from sparser_ros.backend.integrity.faults import BURST, stretch
-from sparser_ros.backend.integrity.gate import _beyond_robust, denying
+from sparser_ros.backend.integrity.gate import _beyond_robust, astray, denying
 from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.session.contest import Contest
 from sparser_ros.backend.session.frame import frame_of, initial_pose
@@ -52,6 +53,40 @@ def test_the_usual_share_denies_nothing_however_often_one_looks(usual):
     assert alarms <= 2
 
 
+TWO_PARTNERS = np.tile([[2.0, 0.0], [0.0, 2.0]], (40, 1))
+"""Whitened residuals by the place of a robot: to partners ahead and beside it, within 0.5 m."""
+AGO_S = 0.3 * np.arange(80)
+
+
+def risk_of(error, usual=0.1):
+    return astray(error, TWO_PARTNERS, AGO_S, 1.0, usual, 1.0, 0.01).risk
+
+
+def test_small_misfits_that_one_displacement_explains_put_a_robot_at_risk():
+    """Ranges to the partner ahead are a metre off since five seconds, those beside it are not."""
+    agree = np.where((np.arange(80) < 18) & (TWO_PARTNERS[:, 0] > 0), 2.6, 0.3)
+    turns = agree * np.where(np.arange(80) // 2 % 2, -1, 1)
+    assert not len(denying(agree, 0.1))
+    found = astray(agree, TWO_PARTNERS, AGO_S, 1.0, 0.1, 1.0, 0.01)
+    assert found.risk > 0.3 and found.probability > 0.9
+    assert found.metres == pytest.approx(1.3, abs=0.2)
+    assert found.seconds == pytest.approx(5.4, abs=2.0)
+    assert risk_of(turns) < 0.05
+    # So do false ranges, two of which always agree with some place.
+    for false in ([40.0, 7.0], [-9.0, 0.2, 30.0]):
+        assert risk_of(np.append(false, 0.3 * np.ones(80 - len(false)))) < 0.05
+
+
+@pytest.mark.parametrize('share', [0.0, 0.1])
+def test_honest_ranges_rarely_put_a_robot_at_risk(share):
+    rng, alarms = np.random.default_rng(7), 0
+    for _ in range(300):
+        error = rng.normal(size=80)
+        error[rng.random(80) < share] *= rng.uniform(3, 30)
+        alarms += risk_of(error) > 0.05
+    assert alarms <= 3
+
+
 @pytest.fixture(scope='module')
 def world():
     return two_robots(2, steps=60)
@@ -73,9 +108,27 @@ def test_ranges_that_are_left_out_speak_as_well(world, left_out):
     rows = {name: np.arange(len(table)) for name, table in graph.tables().items()}
     verdict = SimpleNamespace(segments=(), noise=Noise())
     assert contradictions(
-        store, world.truth, rows, squared_residuals(graph, world.truth), verdict) == {}
-    said = contradictions(store, off, rows, squared_residuals(graph, off), verdict)
+        store, world.truth, rows, squared_residuals(graph, world.truth), verdict, config()) == {}
+    said = contradictions(store, off, rows, squared_residuals(graph, off), verdict, config())
     assert 'newest measurements of B do not fit' in said['B']
+
+
+def test_a_robot_that_is_not_where_its_odometry_has_it_is_withdrawn_by_coarse_ranges():
+    world = two_robots(3, steps=60, range_sigma=0.5)
+    store = filled(GraphStore(2), world.increments(6))
+    graph, moved = store.graph, world.truth.translation.copy()
+    late = np.arange(len(moved)) >= world.row(1, 50)
+    moved[late & (graph.poses.robot == 1)] += [1.2, -1.0]
+    off = type(world.truth)(world.truth.rotation, moved, world.truth.landmarks)
+    rows = {name: np.arange(len(table)) for name, table in graph.tables().items()}
+    verdict = SimpleNamespace(segments=(), noise=Noise())
+
+    def said(estimate):
+        return contradictions(
+            store, estimate, rows, squared_residuals(graph, estimate), verdict, config())
+
+    assert said(world.truth) == {}
+    assert re.search(r'the odometry of B has not held for \d s', said(off)['B'])
 
 
 @pytest.mark.parametrize(('wrong', 'sigma', 'words'), [
