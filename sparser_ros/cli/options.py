@@ -11,7 +11,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from enum import Enum
 from pathlib import Path
@@ -89,10 +89,9 @@ class Kind(Enum):
 _FOLDERS = (Kind.FOLDER, Kind.RUN)
 _KEPT = (Kind.GRAPH, Kind.BAG, Kind.PARAMETERS)
 """Replaced with --force only."""
-_HINTS = {
-    (Kind.GRAPH, Kind.BAG): ': `sparser replay` solves it',
-    (Kind.BAG, Kind.GRAPH): ': `sparser solve` solves it, `sparser bag` makes a bag of it'}
-"""What to do with the one where the other is expected."""
+_BEGINNINGS = {Kind.REPORT: b'{', Kind.PAGE: b'<'}
+"""First characters of files that may be replaced: others are not what such an option wrote."""
+_RUN_FILES = ('map.pyfg', 'report.json')
 
 
 class PathOption(argparse.Action):
@@ -170,16 +169,27 @@ def checked(args: argparse.Namespace) -> Iterator[None]:
     stderr then.
     """
     sources = list(_given(args, Reads))
+    targets = list(_given(args, Writes))
     for option, path in sources:
         _check_input(option, path)
+    force = bool(getattr(args, 'force', False))
+    made = {_real(path) for option, path in targets if option.kind in _FOLDERS}
+    files: dict[Path, str] = {}
     report_to_stdout = False
-    for option, path in _given(args, Writes):
+    for option, path in targets:
         if option.kind is Kind.REPORT and str(path) in _ITS_NAMES:
             setattr(args, option.dest, STANDARD_OUTPUT)
             report_to_stdout = True
-        else:
-            _check_output(option, path, bool(getattr(args, 'force', False)))
-            _check_sources(option, path, sources, bool(getattr(args, 'force', False)))
+            continue
+        _check_name(option, path)
+        if option.kind is not Kind.DRAFT or not path.is_file():
+            _check_place(option, path, made)
+        _check_what_is_there(option, path, force)
+        _check_sources(option, path, sources, force)
+        if option.kind not in _FOLDERS:
+            before = files.setdefault(_real(path), label(option))
+            if before != label(option):
+                raise ConfigError(f'{label(option)}: {path} is what {before} writes as well')
     args.standard_output = sys.stdout
     with redirect_stdout(sys.stderr if report_to_stdout else sys.stdout):
         yield
@@ -210,65 +220,105 @@ def write_report(args: argparse.Namespace, fields: Mapping[str, Any]) -> list[Pa
 
 def _check_input(option: PathOption, path: Path) -> None:
     """Name what was given for something else; what is missing or damaged is told by its reader."""
-    kind = _kind_of(path)
-    expected = {Kind.DATA: (Kind.BAG, Kind.GRAPH), Kind.RUN: (Kind.FOLDER,)}.get(
-        option.kind, (option.kind,))
-    if kind is not None and kind not in expected and not (
-            kind is Kind.FOLDER and option.kind is not Kind.PARAMETERS):
-        raise ConfigError(
-            f'{label(option)}: {path} is {kind.value}{_HINTS.get((option.kind, kind), "")}; '
-            f'expected {option.kind.value}')
+    suffix, is_graph = path.suffix.lower(), path.suffix.lower() in GRAPHS
+    hint = ''
+    if option.kind is Kind.GRAPH and _looks_like_bag(path):
+        hint = 'is a bag: `sparser replay` solves it'
+    elif option.kind is Kind.BAG and is_graph:
+        hint = 'is a graph file: `sparser solve` solves it, `sparser bag` makes a bag of it'
+    elif option.kind in (Kind.GRAPH, Kind.BAG, Kind.DATA) and suffix in _PARAMETERS:
+        hint = 'is a parameter file'
+    elif option.kind is Kind.PARAMETERS and (is_graph or _looks_like_bag(path)):
+        hint = f'is {"a graph file" if is_graph else "a bag"}'
+    elif option.kind is Kind.PARAMETERS and path.is_dir():
+        hint = 'is a folder'
+    elif option.kind is Kind.RUN and path.exists() and not path.is_dir():
+        hint = 'is a file'
+    if hint:
+        raise ConfigError(f'{label(option)}: {path} {hint}; expected {option.kind.value}')
 
 
-def _kind_of(path: Path) -> Kind | None:
-    """What a path looks like; None = anything."""
-    suffix = path.suffix.lower()
+def _looks_like_bag(path: Path) -> bool:
     if path.is_dir():
-        return Kind.BAG if (path / 'metadata.yaml').exists() or any(
-            file.suffix in _OF_A_BAG for file in path.iterdir()) else Kind.FOLDER
-    return (Kind.GRAPH if suffix in GRAPHS else Kind.PARAMETERS if suffix in _PARAMETERS
-            else Kind.BAG if suffix in ('.db3', '.mcap') else None)
+        return (path / 'metadata.yaml').exists() or any(
+            file.suffix in _OF_A_BAG for file in path.iterdir())
+    return path.suffix.lower() in ('.db3', '.mcap')
 
 
-def _check_output(option: PathOption, path: Path, force: bool) -> None:
-    """A name of its kind at a place that can be written, where nothing of value is replaced."""
-    name, kind = label(option), option.kind
+def _check_name(option: PathOption, path: Path) -> None:
+    name = label(option)
     if path == STANDARD_OUTPUT:
         raise ConfigError(f'{name}: only a report can go to standard output, named -')
-    if kind is Kind.PICTURE:
+    if option.kind is Kind.PICTURE:
         from ..plot.figure import check_picture
 
         check_picture(path)
-    if kind is Kind.GRAPH and path.suffix.lower() not in GRAPHS:
+    if option.kind is Kind.PARAMETERS and path.suffix.lower() in (*GRAPHS, '.db3', '.mcap'):
+        raise ConfigError(f'{name}: expected a name ending in .yaml, got {path}')
+    if option.kind is Kind.GRAPH and path.suffix.lower() not in GRAPHS:
         raise ConfigError(f'{name}: expected a name ending in {" or ".join(GRAPHS)}, got {path}')
-    if kind is Kind.BAG and path.suffix == '.db3':
+    if option.kind is Kind.BAG and path.suffix == '.db3':
         raise ConfigError(
             f'{name}: expected the name of a folder or one ending in .mcap, got {path}')
-    place = path if kind in _FOLDERS else _real(path).parent
-    while not place.exists() and not place.is_symlink():
+
+
+def _check_place(option: PathOption, path: Path, made: Collection[Path]) -> None:
+    """A folder that is there, or is made by an option of this command, and can be written."""
+    name = label(option)
+    makes_folders = option.kind in (*_FOLDERS, Kind.BAG)
+    place = path if option.kind in _FOLDERS else _real(path).parent
+    while makes_folders and not place.exists() and not place.is_symlink():
         place = place.parent
+    if option.kind not in _FOLDERS and _real(place) in made:
+        return
+    if not place.exists():
+        raise ConfigError(f'{name}: {path} cannot be written: there is no folder {place}')
     if not place.is_dir():
         raise ConfigError(f'{name}: {path} cannot be written: {place} is a file, not a folder')
+    if path.is_file() and not os.access(path, os.W_OK):
+        raise ConfigError(f'{name}: {path} cannot be written: it is write-protected')
     if not os.access(place, os.W_OK | os.X_OK):
         raise ConfigError(f'{name}: {path} cannot be written: no permission to write in {place}')
-    if kind not in (*_FOLDERS, Kind.BAG) and path.is_dir():
-        raise ConfigError(f'{name}: {path} is a folder; expected the name of {kind.value}')
-    if kind in _KEPT and path.exists() and (path.is_file() or path.is_dir()):
+    if option.kind not in (*_FOLDERS, Kind.BAG) and path.is_dir():
+        raise ConfigError(f'{name}: {path} is a folder; expected the name of {option.kind.value}')
+
+
+def _check_what_is_there(option: PathOption, path: Path, force: bool) -> None:
+    """Nothing of value is replaced without --force, and nothing of another kind with it."""
+    name = label(option)
+    device = not (path.is_file() or path.is_dir())
+    if option.kind in _KEPT and path.exists() and (not device or option.kind is Kind.BAG):
         if not force:
             raise ConfigError(f'{name}: {path} exists already: name another, or replace it with '
                               '--force')
-        more = path.is_dir() and any(file.suffix not in _OF_A_BAG for file in path.iterdir()
-                                     if file.name != 'metadata.yaml')
-        if more or _kind_of(path) not in (kind, None):
-            raise ConfigError(f'{name}: {path} is not replaced, even with --force: it is not '
-                              f'{kind.value}, or holds other files as well')
+        if option.kind is Kind.BAG and not _is_nothing_but_a_bag(path):
+            raise ConfigError(f'{name}: {path} is not replaced, even with --force: it is no bag, '
+                              'or holds other files as well')
+    if option.kind is Kind.RUN:
+        of_a_map, of_a_run = (path / file for file in _RUN_FILES)
+        if of_a_map.exists() and not of_a_run.exists():
+            raise ConfigError(f'{name}: {of_a_map} is not replaced: it is of no earlier run, which '
+                              f'would have left {of_a_run}')
+    beginning = _BEGINNINGS.get(option.kind)
+    if beginning is not None and path.is_file():
+        with path.open('rb') as file:
+            if file.read(256).lstrip()[:1] not in (b'', beginning):
+                raise ConfigError(f'{name}: {path} exists and is not {option.kind.value}: it is '
+                                  'not replaced')
+
+
+def _is_nothing_but_a_bag(path: Path) -> bool:
+    if path.is_dir():
+        return (path / 'metadata.yaml').exists() and all(
+            file.name == 'metadata.yaml' or file.suffix in _OF_A_BAG for file in path.iterdir())
+    return path.suffix in ('.db3', '.mcap')
 
 
 def _check_sources(
     option: PathOption, path: Path, sources: Sequence[tuple[PathOption, Path]], force: bool
 ) -> None:
     """What the command reads stays; with --force it is replaced by its own kind, solved."""
-    targets = [path / 'map.pyfg', path / 'report.json'] if option.kind is Kind.RUN else [path]
+    targets = [path / file for file in _RUN_FILES] if option.kind is Kind.RUN else [path]
     for other, source in sources:
         same_kind = other.kind is option.kind is not Kind.BAG
         within = option.kind is Kind.BAG and _real(path) in _real(source).parents

@@ -260,8 +260,7 @@ def range_stamps(graph: Graph, stamp_ns: Index) -> tuple[Index, Mask]:
     stamp = np.where(wrong, later, stamp)
     pair = _pairs(graph)
     order = np.lexsort((stamp, pair))
-    for number in np.unique(pair):
-        rows = order[pair[order] == number]
+    for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1):
         stamp[rows] = _increasing(stamp[rows], APART_NS)
     return stamp, wrong
 

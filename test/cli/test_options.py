@@ -27,7 +27,10 @@ def made(tmp_path_factory):
     (folder / 'grid.yaml').write_text('seeds: [0]\n')
     (folder / 'bad.pyfg').write_text('VERTEX_SE2 0 A0 0 0 0\nVERTEX_SE2 0 A1 1 zero 0\n')
     (folder / 'folder').mkdir()
+    (folder / 'saved').mkdir()
+    shutil.copy(folder / 'two.pyfg', folder / 'saved' / 'map.pyfg')
     (folder / 'notes.txt').write_text('to be kept\n')
+    (folder / 'dangling.json').symlink_to('none/r.json')
     return folder
 
 
@@ -46,16 +49,25 @@ def contents(folder):
 WRONG = {
     '': 'COMMAND',
     'dance': "invalid choice: 'dance'",
+    'sovle x.pyfg': 'did you mean solve?',
+    'solve x.pyfg --certfy': 'did you mean --certify?',
+    'solve x.pyfg --kernel gmm': 'did you mean gm?',
+    'replay BAG --confg=c.yaml': 'did you mean --config?',
     'solve none.pyfg': 'none.pyfg: cannot be read',
     'solve bad.pyfg': "bad.pyfg:2: VERTEX_SE2: expected a number for y, got 'zero'",
     'solve graph.txt': 'expected a file name ending in .pyfg or .g2o',
     'solve x.pyfg --rank 99': '--rank: 99 is above',
     'solve x.pyfg --output y.g2o': '--output: expected a name',
     'solve g.pyfg --plot x.xyz': 'x.xyz: cannot be drawn: expected a name ending in .png',
+    'solve g.pyfg --report none/r.json': '--report: none/r.json cannot be written: there is no',
+    'solve g.pyfg --report c.yaml': '--report: c.yaml exists and is not a report',
     'solve g.pyfg --report=': '--report: expected a report, got an empty name',
     'solve g.pyfg --run c.yaml/x': '--run: c.yaml/x cannot be written: c.yaml is a file',
+    'solve g.pyfg --run saved': '--run: saved/map.pyfg is not replaced',
     'solve g.pyfg --output two.pyfg': '--output: two.pyfg exists already: name another, or '
                                       'replace it with --force',
+    'solve g.pyfg --output s.pyfg --report s.pyfg': '--report',
+    'solve g.pyfg --report dangling.json': '--report: dangling.json cannot be written: there is',
     'solve g\x1b.pyfg': "GRAPH: 'g\\x1b.pyfg' has characters that cannot be printed: rename it",
     'simulate -o new --odometry-rate 0': '--odometry-rate: 0.0 is below',
     'simulate -o new --known-beacons 9': '--known-beacons: 9 of 6 beacons cannot be known',
@@ -64,15 +76,15 @@ WRONG = {
     'solve c.yaml': 'GRAPH: c.yaml is a parameter file; expected a graph file',
     'replay bag --config g.pyfg': '--config: g.pyfg is a graph file; expected a parameter file',
     'replay g.pyfg': 'BAG: g.pyfg is a graph file: `sparser solve` solves it',
-    'calibrate g.pyfg -o g.pyfg --force': '--output: g.pyfg is not replaced, even with --force',
-    'solve x.pyfg --certfy': 'unrecognized arguments: --certfy (`sparser --help` lists',
+    'calibrate g.pyfg -o g.pyfg --force': '--output: expected a name ending in .yaml',
     'calibrate g.pyfg --truth-sigma inf': '--truth-sigma: expected a positive length',
     'simulate -o bag': '--output: bag exists already: name another, or replace it with --force',
     'simulate -o new --graph new.txt': '--graph: expected a name ending in .pyfg or .g2o',
     'simulate -o folder --force': '--output: folder is not replaced, even with --force',
     'simulate -o new.db3': '--output: expected the name of a folder or one ending in .mcap',
     'info g.pyfg --config new.yaml': '--config: is compared with a bag',
-    'report notes.txt': 'notes.txt: no such folder',
+    'report notes.txt': 'RUN: notes.txt is a file; expected the folder of a run',
+    'report folder -o notes.txt': '--output: notes.txt exists and is not a page',
     'study bag --grid grid.yaml --jobs 0': '--jobs: expected 1 or more processes, got 0',
     'play bag --wait nan': '--wait: expected a time of 0 s or more, got nan',
 }
