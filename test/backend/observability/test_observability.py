@@ -18,13 +18,17 @@ from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
 from sparser_ros.backend.observability.rigid_problem import WIDTH
 from sparser_ros.backend.observability.uncertainty import uncertainty
+from sparser_ros.backend.session.frame import frame_of
 from sparser_ros.backend.session.solution import Location
+from sparser_ros.config import RobustConfig
 from sparser_ros.config.backend_config import ObservabilityConfig
 from sparser_ros.config.simulation_config import SimulationConfig
-from sparser_ros.graph import RelativePoses, estimate_of
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.graph import RelativePoses, estimate_of, squared_residuals
 from sparser_ros.graph.parts import find_segments
 from sparser_ros.io.simulation import Simulation
 from sparser_ros.io.simulation import graph_of as graph_of_run
+from sparser_ros.solver.robust import KERNELS, squared_threshold
 
 LOCATED, POSITION, UNLOCATED = Location.LOCATED, Location.POSITION_ONLY, Location.UNLOCATED
 AMBIGUOUS = Location.AMBIGUOUS
@@ -226,11 +230,33 @@ def test_a_second_stretch_that_nothing_ties_does_not_blur_the_frame():
 APART_M, FLOOR_M = 1.0, 0.1
 
 
-def driven(robots, seconds, seed):
-    """A pose a second of robots among six beacons of unknown position, 5 % of the ranges false."""
+def driven(robots, seconds, seed, known=0):
+    """A pose a second of robots among six beacons, 5 % of the ranges false."""
     return graph_of_run(Simulation(SimulationConfig(
         robots=robots, beacons=6, minutes=seconds / 60, seed=seed, odometry_rate=1.0,
-        radius=30.0)))
+        radius=30.0, known_beacons=known)))
+
+
+@pytest.mark.parametrize('seed', [501, 502, 503])
+def test_a_place_that_is_no_minimum_is_not_called_located(seed):
+    """B is slid to a slope, where what it still believes determines its place well."""
+    graph = driven(3, 60, seed, known=4)
+    frame = frame_of(graph, SparserConfig(robots=list(graph.robots)))
+    truth, b = estimate_of(graph), frame.segments.of_pose == 1
+
+    def seen(away):
+        estimate = replace(truth, translation=truth.translation + np.where(
+            b[:, None], [away, 0.0], 0.0))
+        weights = KERNELS['gm'].weight(
+            squared_residuals(frame.graph, estimate)['ranges'],
+            squared_threshold(RobustConfig(), 1))
+        return observe(frame.graph, estimate, frame.segments, frame.gauge, ObservabilityConfig(),
+                       {'ranges': weights})
+
+    assert seen(0.0).location[1] is LOCATED
+    slid = seen(2.0)
+    assert slid.location[1] is AMBIGUOUS and slid.gap < 0.0
+    assert slid.missing[1].startswith('another place fits its measurements better')
 
 
 @pytest.mark.parametrize('seed', [3, 6, 11])
