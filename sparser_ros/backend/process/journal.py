@@ -189,10 +189,11 @@ class Writer(threading.Thread):
                 self._write()
                 self.problem = ''
             except (OSError, SparserError, sqlite3.Error) as error:
+                reason = f'another node writes it ({error})' if 'locked' in str(error) else error
                 if not self.problem:
                     _log.error('the journal in %s cannot be written: %s; the node goes on, and '
-                               'what comes now is lost in a crash', self._directory, error)
-                self.problem = str(error)
+                               'what comes now is lost in a crash', self._directory, reason)
+                self.problem = str(reason)
                 self._close()
                 self._forget()
         self._close()
