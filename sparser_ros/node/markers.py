@@ -31,7 +31,7 @@ from .picture import (
 Color = tuple[float, float, float, float]
 
 ARROW, SPHERE, LINE_LIST, TEXT = 0, 2, 5, 9
-ADD, DELETE_ALL = 0, 3
+ADD, DELETE, DELETE_ALL = 0, 2, 3
 MAX_POINTS = 16000
 
 KNOWN: Color = (0.95, 0.75, 0.1, 1.0)
@@ -87,6 +87,14 @@ class Marker:
 
 
 WIPE = Marker('', 0, action=DELETE_ALL)
+
+
+def replacing(before: Sequence[Marker], markers: Sequence[Marker]) -> list[Marker]:
+    """Markers that leave nothing of those `before` in RViz; what is drawn again comes first."""
+    kept = {(marker.namespace, marker.id) for marker in markers}
+    return [*markers, *(
+        Marker(marker.namespace, marker.id, action=DELETE) for marker in before
+        if (marker.namespace, marker.id) not in kept)]
 
 
 def line_list(namespace: str, segments: Array, color: Color, width: float) -> list[Marker]:

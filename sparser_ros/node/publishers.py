@@ -20,7 +20,14 @@ from ..array_types import Array
 from ..backend.session.solution import Covariances, Fix, Solution
 from ..config.sparser import SparserConfig
 from ..io.tum import xyz
-from .markers import WIPE, beacon_markers, marker_array_bytes, scene_markers
+from .markers import (
+    WIPE,
+    Marker,
+    beacon_markers,
+    marker_array_bytes,
+    replacing,
+    scene_markers,
+)
 from .messages import (
     LATCHED,
     NO_EVENTS,
@@ -87,6 +94,7 @@ class Publishers:
             self._odometry[robot] = publisher(Odometry, f'~/odometry/{token}', STATUS)
         self._markers = publisher(MarkerArray, '~/markers', LATCHED)
         self._beacons = publisher(MarkerArray, '~/beacons', LATCHED)
+        self._shown_beacons: list[Marker] = []
 
     def configure(self, config: SparserConfig) -> None:
         """Apply changed live options."""
@@ -193,6 +201,7 @@ class Publishers:
         nothing = marker_array_bytes(now, frame, [WIPE])
         self._markers.publish(nothing)
         self._beacons.publish(nothing)
+        self._shown_beacons = []
 
     def _now_ns(self) -> int:
         return int(self._node.get_clock().now().nanoseconds)
@@ -217,8 +226,9 @@ class Publishers:
     def _publish_beacons(self, solution: Solution) -> None:
         markers = beacon_markers(solution, self._pipeline.graph,
                                  self._config.node.publish.beacon_size_m)
-        self._beacons.publish(
-            marker_array_bytes(self._now_ns(), self._config.frames.map, markers))
+        self._beacons.publish(marker_array_bytes(
+            self._now_ns(), self._config.frames.map, replacing(self._shown_beacons, markers)))
+        self._shown_beacons = markers
 
     def _publish_markers(self, solution: Solution) -> None:
         pipeline = self._pipeline

@@ -21,9 +21,11 @@ from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, Relativ
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.node.markers import (
     ARROW,
+    DELETE,
     TEXT,
     beacon_markers,
     marker_size,
+    replacing,
     scene_markers,
 )
 from sparser_ros.node.picture import (
@@ -131,6 +133,16 @@ def test_position_only_robots_are_shown_as_points(scene):
     assert not any(text in ('A', 'L1') for _, text in shown)
     point = next(m for m in markers if m.namespace == 'position_only')
     np.testing.assert_allclose(point.position_xyz[:2], solution.estimate.translation[5])
+
+
+def test_beacons_that_are_located_no_longer_leave_the_picture(scene):
+    graph, solution = scene
+    before = beacon_markers(solution, graph, 0.3)
+    other = dataclasses.replace(solution, landmark_located=np.array([False, True]))
+    sent = replacing(before, beacon_markers(other, graph, 0.3))
+    gone = {(m.namespace, m.id) for m in sent if m.action == DELETE}
+    assert gone == {('beacons', 0), ('beacons_names', 0)}
+    assert ('beacons', 1) in {(m.namespace, m.id) for m in sent if m.action != DELETE}
 
 
 def test_what_is_rejected_or_ignored_stands_out(scene):
