@@ -144,9 +144,6 @@ class BackendConfig:
     gauge_initial_pose: list[float] = option(
         [], 'initial pose of the gauge robot in map: x y yaw (2D) or x y z roll pitch yaw (3D); '
         'empty = zero', unit='m, rad')
-    incremental: bool = option(
-        True, 'a tick moves only what new measurements move; without it, and with a certificate, '
-        'every tick solves the whole graph from the last solution', live=True)
     incremental_tolerance: float = option(
         0.01, 'a tick has settled when what is left to gain is less than this, and than 1e-5 of '
         'the cost; its square root bounds how many standard deviations any coordinate is '

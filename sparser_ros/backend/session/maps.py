@@ -3,7 +3,7 @@
 What an audit has placed (odometry segments and landmarks) is solved; everything that comes later
 and belongs to nothing placed (a robot, a landmark, odometry that broke off) is carried along as it
 came: its poses stand in their own odometry frame, its measurements wait for the next audit. A tick
-is work for what an increment changes only; certificates and comparisons solve everything instead.
+is work for what an increment changes only.
 """
 
 from __future__ import annotations
@@ -15,87 +15,16 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...config import SolverError
-from ...graph import MEASUREMENT_TYPES, Estimate, Graph, Increment, is_landmark, squared_residuals
-from ...graph.parts import Subgraph
+from ...graph import MEASUREMENT_TYPES, Estimate, Graph, Increment, is_landmark
 from ...solver.covariance import in_map
 from ...solver.incremental import IncrementalSolver, Kind, Update, held_upright, terms_of
 from ...solver.result import SolveStats, SolveStatus
-from .contest import continued, run, with_tail
-from .frame import Frame, at_origin, frame_of
+from .contest import with_tail
+from .frame import Frame
 from .scene import JointCovariance
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
-
-
-class WholeMap:
-    """Like IncrementalMap, by a warm solve of everything placed."""
-
-    def __init__(
-        self, frame: Frame, placed: Mask, estimate: Estimate, config: SparserConfig
-    ) -> None:
-        self._config, self._names = config, frame.names(placed)
-        self._anchored, self._gauge_name = frame.anchored, frame.gauge_name
-        self._estimate = estimate
-        self._chosen: Subgraph = frame.restricted(placed)
-        self._graph = frame.graph
-        self._stats: SolveStats | None = None
-        self.status = SolveStatus.CONVERGED
-
-    @property
-    def cost(self) -> float:
-        """Of what is placed, at unit robust weights."""
-        return (0.0 if self._stats is None else self._stats.cost_final) or 0.0
-
-    @property
-    def cost_robust(self) -> float | None:
-        """Of what is placed; None without a kernel."""
-        return None if self._stats is None else self._stats.cost_robust
-
-    def estimate(self) -> Estimate:
-        """Of all poses and landmarks of the graph."""
-        return self._estimate
-
-    def add(self, _increment: Increment) -> None:
-        """Nothing to do before the next update, which gets the whole graph."""
-
-    def update(self, graph: Graph) -> SolveStats:
-        """Solve what is placed, from the last estimate; SolverError where that fails."""
-        frame = frame_of(graph, self._config, self._gauge_name, self._anchored)
-        if frame is None:
-            raise SolverError('the frame of map is lost')
-        placed = frame.named(self._names)
-        placed[len(frame.segments):] |= frame.graph.landmarks.fixed
-        chosen = frame.restricted(placed)
-        guess = continued(frame.graph, frame.segments, self._estimate)
-        result = run(chosen.graph, self._config, chosen.of(guess))
-        if result.estimate is None or result.status is SolveStatus.FAILED:
-            raise SolverError(result.message)
-        own = result.estimate
-        if frame.gauge is not None:
-            row = int(np.searchsorted(chosen.poses, frame.segments.first[frame.gauge]))
-            held = chosen.of(guess)
-            own = at_origin(
-                own, row, (held.rotation[row], held.translation[row]), chosen.graph)
-        self._estimate = chosen.into(guess, own)
-        self._chosen, self._graph = chosen, frame.graph
-        self._stats, self.status = result.stats, result.status
-        return result.stats
-
-    def covariance(self, _graph: Graph, _keyframes: Index) -> None:
-        """None: a whole solve keeps no factor from which covariances could be read."""
-
-    def weights(self) -> dict[str, Array]:
-        """Robust weights by table, in the order of `rows`; {} without a kernel."""
-        return {} if self._stats is None else dict(self._stats.weights)
-
-    def squares(self) -> dict[str, Array]:
-        """Squared whitened residuals by table, in the order of `rows`."""
-        return squared_residuals(self._chosen.graph, self._chosen.of(self._estimate))
-
-    def rows(self) -> dict[str, Index]:
-        """Rows of the graph's tables that are solved."""
-        return self._chosen.rows
 
 
 _KINDS = {
@@ -111,13 +40,20 @@ _HELD = 1e8
 """Precision, m^-2 and rad^-2, that holds the gauge of an upright map: a tenth of a millimetre."""
 
 
-class IncrementalMap:
-    """Placed segments and landmarks in the incremental solver, from an estimate of them on."""
+class PlacedMap:
+    """Placed segments and landmarks in the incremental solver, from an estimate of them on.
+
+    What is named is placed. The estimate may cover the first poses and landmarks of the frame's
+    graph only.
+    """
 
     def __init__(
-        self, frame: Frame, placed: Mask, estimate: Estimate, config: SparserConfig
+        self, frame: Frame, names: Sequence[str], estimate: Estimate, config: SparserConfig
     ) -> None:
         graph, segments = frame.graph, frame.segments
+        placed = frame.named(names)
+        placed[len(segments):] |= graph.landmarks.fixed
+        estimate = with_tail(graph, segments, placed, estimate, config, frame.anchored)
         d, count = graph.dimension, len(segments)
         self._config, self._anchored = config, frame.anchored
         self._solver = IncrementalSolver(d, config.solver.robust)
@@ -177,7 +113,7 @@ class IncrementalMap:
         self._landmark_placed = np.concatenate([self._landmark_placed, fixed])
         self._take_measurements(increment)
 
-    def update(self, _graph: Graph) -> SolveStats:
+    def update(self) -> SolveStats:
         """Move what is placed to its optimum; SolverError where that fails."""
         backend, solver = self._config.backend, self._solver
         tolerance = min(
@@ -332,28 +268,3 @@ class IncrementalMap:
         numbers = solver.add_bodies(rotation, translation, False, variable)
         self._pose = np.concatenate([self._pose, numbers])
         self._segment = np.concatenate([self._segment, segment])
-
-
-def can_be_incremental(config: SparserConfig) -> bool:
-    """Whether ticks can be incremental at all."""
-    solver = config.solver
-    return (
-        config.backend.incremental and solver.formulation == 'schur' and not solver.certify)
-
-
-PlacedMap = IncrementalMap | WholeMap
-
-
-def placed_map(
-    frame: Frame, names: Sequence[str], estimate: Estimate, config: SparserConfig
-) -> PlacedMap:
-    """A map of the frame's whole graph in which what is named is placed.
-
-    The estimate may cover the first poses and landmarks only.
-    """
-    placed = frame.named(names)
-    placed[len(frame.segments):] |= frame.graph.landmarks.fixed
-    guess = with_tail(
-        frame.graph, frame.segments, placed, estimate, config, frame.anchored)
-    kind = IncrementalMap if can_be_incremental(config) else WholeMap
-    return kind(frame, placed, guess, config)

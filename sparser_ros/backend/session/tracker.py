@@ -37,7 +37,7 @@ from .graph_store import (
     quarantine_findings,
     verdict_of,
 )
-from .maps import PlacedMap, placed_map
+from .maps import PlacedMap
 from .range_faults import nearer_to_map
 from .solution import Location, RobotLocation, Solution, Verdict, VerdictKind, rejected_of
 from .treatment import Treated, Treatment
@@ -195,7 +195,7 @@ class Tracker:
         """
         graph = self._store.graph
         try:
-            other.update(graph)
+            other.update()
         except FAILURES:
             return True
         assert self._verdict is not None
@@ -268,7 +268,7 @@ class Tracker:
         elif news:
             self._map.add(self._store.newest(merged(news)))
         self._data = data
-        return self._map.update(data.graph)
+        return self._map.update()
 
     def _without_culprits(self, suspects: Sequence[int], error: Exception) -> SolveStats:
         if self._good is None:
@@ -282,15 +282,14 @@ class Tracker:
             raise error
         self._store.treat(before.excluding(found))
         self._map = self._built(self._good[1], self._names)
-        return self._map.update(self._store.graph)
+        return self._map.update()
 
     def _works(self, excluded: Excluded) -> bool:
         """Whether the newest data can be solved without these increments."""
         assert self._good is not None
         graph = self._store.treated(self._store.treatment.excluding(excluded)).graph
         try:
-            placed_map(
-                self._frame(graph), self._names, self._good[1], self._config).update(graph)
+            PlacedMap(self._frame(graph), self._names, self._good[1], self._config).update()
         except FAILURES:
             return False
         return True
@@ -298,7 +297,7 @@ class Tracker:
     def _built(self, estimate: Estimate, names: Sequence[str]) -> PlacedMap:
         """The map of the whole graph from an estimate of a part, what is named being placed."""
         self._data = self._store.now
-        return placed_map(self._frame(self._data.graph), names, estimate, self._config)
+        return PlacedMap(self._frame(self._data.graph), names, estimate, self._config)
 
     def _frame(self, graph: Graph) -> Frame:
         anchored, name = self._frame_key or (None, None)

@@ -202,13 +202,14 @@ def test_an_estimate_of_another_graph_is_not_restored(world):
 
 def test_a_failing_solver_keeps_the_estimate(world, monkeypatch):
     increments = world.increments(2)
-    session = Session(config(robots=world.names, incremental=False))
+    session = Session(config(robots=world.names))
     before = run(session, increments[:1])
 
     def broken(*_, **__):
         raise SparserError('weights differ too much')
 
     monkeypatch.setattr('sparser_ros.backend.session.contest.solve', broken)
+    monkeypatch.setattr('sparser_ros.solver.incremental.IncrementalSolver.update', broken)
     session.add(increments[1])
     solution = session.solve()
     assert not solution.status.solved
