@@ -365,8 +365,10 @@ class Assembly:
 
     def _take_landmarks(self) -> Landmarks:
         """Beacons met since the last increment; a known one with a sigma gets a prior, and so does
-        in space the height of one at an unknown position."""
+        in space the height of the others."""
         config = self._config
+        # Only where robots measure heights there is a height 0.
+        measured = config.heights.inputs or config.odometry.height == 'trusted'
         beacons = [self._radios.beacon(name) for name in self._new_landmarks]
         position = np.full((len(beacons), self._space.dimension), np.nan)
         for row, beacon in enumerate(beacons):
@@ -375,11 +377,12 @@ class Assembly:
                 position[row] = beacon.position
                 if not beacon.fixed:
                     self.add(PointPriors, end, zero, beacon.position, 1 / sigma**2, 0)
-                continue
-            height, sigma = beacon.height_m, sigma or BEACON_HEIGHT_SIGMA_M
+                    continue
+                # Where too few places are known to fix the frame of map, their heights still count.
+                height, sigma = beacon.position[-1], BEACON_HEIGHT_SIGMA_M if measured else 0.0
+            else:
+                height, sigma = beacon.height_m, sigma or BEACON_HEIGHT_SIGMA_M
             if not math.isfinite(height):
-                # Only where robots measure heights there is a height 0.
-                measured = config.heights.inputs or config.odometry.height == 'trusted'
                 height, sigma = 0.0, config.heights.beacon_sigma_m if measured else 0.0
             if sigma and config.dimension == 3:
                 self.add(Heights, end, zero, height, 1 / sigma**2, 0)

@@ -178,8 +178,11 @@ def test_an_imu_speaks_for_odometry_that_knows_no_vertical():
     ({}, {'height_m': 2.5}, 2.5, 0.1), ({}, {}, None, None),
     # Near the ground, where robots measure heights.
     ({'heights': {'inputs': {'laser': LASER}}}, {}, 0.0, 10.0),
-    ({'heights': {'inputs': {'laser': LASER}, 'beacon_sigma_m': 0.0}}, {}, None, None)])
-def test_heights_of_beacons_at_unknown_places(options, beacon, height, sigma):
+    ({'heights': {'inputs': {'laser': LASER}, 'beacon_sigma_m': 0.0}}, {}, None, None),
+    # Known places that are too few to fix the frame of map.
+    ({'heights': {'inputs': {'laser': LASER}}}, {'position': [1, 2, 3.5]}, 3.5, 0.1),
+    ({}, {'position': [1, 2, 3.5]}, None, None)])
+def test_heights_of_beacons(options, beacon, height, sigma):
     frontend, _ = driven(3.0, 3, radios={'L0': {'beacon': 'L0', **beacon}}, **options)
     frontend.add(range_sample('A', 'L0', 1.0, 4.0, variance=0.01))
     table = frontend.take(flush=True).heights

@@ -219,7 +219,8 @@ def known_places(graph: Graph, config: SparserConfig) -> KnownPlaces:
 def pinned(graph: Graph, estimate: Estimate, located: Mask, config: SparserConfig) -> Array | None:
     """(d,): the shift that takes located known beacons to where they are configured.
 
-    For a frame whose heading the gauge robot gives. None while no such beacon is located.
+    For a frame whose heading the gauge robot gives; heights stay where the graph has them. None
+    while no such beacon is located.
     """
     known = {
         spec.beacon: np.array(spec.position[:config.dimension], dtype=float)
@@ -229,4 +230,9 @@ def pinned(graph: Graph, estimate: Estimate, located: Mask, config: SparserConfi
     shifts = [known[name] - estimate.landmarks[row]
               for row, name in enumerate(graph.landmarks.names[:len(located)])
               if located[row] and name in known]
-    return np.mean(shifts, axis=0) if shifts else None
+    if not shifts:
+        return None
+    shift = np.mean(shifts, axis=0)
+    if len(graph.heights) and len(graph.verticals):
+        shift[-1] = 0.0
+    return np.asarray(shift)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ...array_types import Array, Index, Mask
-from ...graph import Graph, Landmarks, PointPriors, Poses, Table
+from ...graph import Graph, Heights, Landmarks, PointPriors, Poses, Table
 from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
 from ..integrity.exchange import Pair, exchange_finding
@@ -286,9 +286,12 @@ class Treatment:
         if name == 'ranges' and len(self.of(BURST)) > 1:
             # What two bursts have is long by one of two lengths, or both.
             keep &= np.sum([fault.corrected(graph, table) for fault in self.of(BURST)], axis=0) < 2
-        if isinstance(table, PointPriors) and self.released:
-            freed = np.flatnonzero(np.isin(graph.landmarks.names, self.released))
-            keep &= ~np.isin(table.point, ~freed)
+        if isinstance(table, (PointPriors, Heights)) and self.released:
+            freed = np.isin(graph.landmarks.names, self.released)
+            if isinstance(table, Heights):
+                # That of a known beacon is part of its place, that of another one a guess.
+                freed &= graph.landmarks.fixed
+            keep &= ~np.isin(table.point, ~np.flatnonzero(freed))
         return keep
 
     def corrected(self, graph: Graph, name: str, table: Table) -> Table:
