@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sparser_ros.config import FlatOption, SparserConfig, walk
-from sparser_ros.config.inputs_config import ClosureInput, RadioSpec, RangeInput, SightingInput
+from sparser_ros.config.inputs_config import (
+    ClosureInput,
+    HeightInput,
+    RadioSpec,
+    RangeInput,
+    SightingInput,
+)
 
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'parameters.md'
 
@@ -55,6 +61,7 @@ ENTRIES = (
     ('ranges.inputs.NAME', 'One source of ranges; the name is free.', RangeInput),
     ('sightings.inputs.NAME', 'One source of landmark sightings; the name is free.', SightingInput),
     ('closures.inputs.NAME', 'One source of loop closures; the name is free.', ClosureInput),
+    ('heights.inputs.NAME', 'One source of heights; the name is free.', HeightInput),
 )
 
 

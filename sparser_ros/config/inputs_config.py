@@ -83,7 +83,7 @@ class RangeInput:
     fields: dict[str, str] = option(
         {}, 'adapter fields: paths into the message for list, source, target, range, variance, '
         'sigma, stamp, first_path_rssi, rx_rssi, los, nlos: names, [3], [5::4] (every fourth from '
-        'the fifth on), [] (as many as the entry of the list); empty = the entry itself')
+        'the sixth on), [] (as many as the entry of the list); empty = the entry itself')
 
     def check(self, where: str, robots: Collection[str]) -> None:
         """Raise ConfigError where names, topic or fields of the entry cannot be read."""

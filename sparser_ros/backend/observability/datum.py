@@ -33,13 +33,14 @@ class Location(Enum):
     """How far the measurements determine a robot in `map`."""
 
     LOCATED = 'located'
-    """Position and heading: path, pose and TF are published."""
+    """Position and heading: pose, path and TF are published."""
     AMBIGUOUS = 'ambiguous'
-    """Two or more placements fit about as well; `missing` names them, no pose and no TF."""
+    """Two or more placements fit about as well; `missing` names them, no TF."""
     POSITION_ONLY = 'position_only'
-    """Heading undetermined: a position is published, no TF."""
+    """Heading undetermined, no TF."""
     UNLOCATED = 'unlocated'
-    """Connected, perhaps, but not determined; nothing is published in map."""
+    """Connected, perhaps, but not determined; no TF. A pose with its covariance is published in
+    every state where that is finite."""
 
     @property
     def placed(self) -> bool:
