@@ -1,6 +1,7 @@
 """Fixtures of all tests: data sets, a ROS domain per run, GPU backends, no process left behind."""
 
 import ctypes
+import importlib.util
 import os
 import secrets
 import subprocess
@@ -53,6 +54,22 @@ warm_up_comparison(int(sys.argv[1]))
 for robust in (RobustConfig(), RobustConfig(kernel='gm', gnc=True)):
     warm_up(int(sys.argv[1]), SolverConfig(robust=robust))
 """
+_MISSING = [name for name in ('rclpy', 'tf2_msgs', 'lifecycle_msgs', 'sparser_ros.msg')
+            if importlib.util.find_spec(name) is None]
+
+
+class NeedsRos(pytest.Module):
+    """A module that cannot be imported here."""
+
+    def collect(self):
+        pytest.skip(f'needs {", ".join(_MISSING)}', allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    if _MISSING and module_path.parent.name in ('node', 'demo') and (
+            module_path.name != 'test_launch.py'):
+        return NeedsRos.from_parent(parent, path=module_path)
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -65,16 +82,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Kernels of both dimensions, compiled side by side before parallel workers start.
+    """Compile the kernels of both dimensions before parallel workers would do so at the same time.
 
-    These would else compile the same ones at the same time, and a test that waits for compilers on
-    a busy machine would run out of its time. Without workers each test compiles what it needs.
+    Without workers each test compiles what it needs.
     """
     if not getattr(session.config.option, 'numprocesses', None):
         return
     root = Path(__file__).parents[1]
     running = [subprocess.Popen([sys.executable, '-c', _COMPILE, str(d)], cwd=root) for d in (2, 3)]
     assert [process.wait() for process in running] == [0, 0]
+
+
+@pytest.fixture(params=[2, 3])
+def dimension(request: pytest.FixtureRequest) -> int:
+    """The test runs in the plane and in space."""
+    return request.param
+
+
+@pytest.fixture
+def d(dimension: int) -> int:
+    """The same, as formulas call it."""
+    return dimension
 
 
 @pytest.fixture(scope='session')

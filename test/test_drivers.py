@@ -1,5 +1,4 @@
-"""The examples of docs/drivers.md and docs/flying.md are valid, and read the messages that they are
-for."""
+"""The examples of docs/drivers.md and docs/flying.md are valid, and read the right messages."""
 
 import array
 import re
@@ -20,6 +19,8 @@ PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'drivers.md'
 EXAMPLES = re.findall(
     r'^## ([^\n]*)\n.*?```yaml\n(.*?)```', PAGE.read_text(encoding='utf-8'),
     re.DOTALL | re.MULTILINE)
+FLYING = re.findall(
+    r'```yaml\n(.*?)```', PAGE.with_name('flying.md').read_text(encoding='utf-8'), re.DOTALL)
 
 
 @pytest.mark.parametrize(('title', 'text'), EXAMPLES, ids=[title for title, _ in EXAMPLES])
@@ -75,10 +76,6 @@ def test_tag_0_and_anchor_0_are_two_radios():
     ranging = SimpleNamespace(tag_id=0, anchor_id=0, range=1500, rss=-80.0)
     (one,) = fields_of('gtec')(ranging, 5)
     assert (one.source, one.target, one.range_m) == ('tag0', 'anchor0', 1.5)
-
-
-FLYING = re.findall(
-    r'```yaml\n(.*?)```', PAGE.with_name('flying.md').read_text(encoding='utf-8'), re.DOTALL)
 
 
 def test_examples_of_autopilots_are_valid_and_read_heights():

@@ -27,6 +27,7 @@ ROS = re.compile(
 )
 
 MODULES = sorted(PACKAGE.rglob('*.py'))
+TESTS = sorted((ROOT / 'test').rglob('test_*.py'))
 
 
 def name_of(path: Path) -> str:
@@ -119,9 +120,6 @@ def test_no_module_imports_in_a_circle():
     TopologicalSorter(imported).prepare()
 
 
-TESTS = sorted((ROOT / 'test').rglob('test_*.py'))
-
-
 def test_tests_lie_where_what_they_test_lies_and_import_no_other():
     names = {path.stem for path in TESTS}
     for path in TESTS:
@@ -131,20 +129,15 @@ def test_tests_lie_where_what_they_test_lies_and_import_no_other():
             assert not names & set(module.split('.')), f'{path} imports {module}'
 
 
-def tracked_files() -> list[Path]:
-    """Files of the repository, committed or about to be."""
+def test_no_large_file_and_no_registry_address():
     git = subprocess.run(
         ['git', 'ls-files', '-co', '--exclude-standard'],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )
     if git.returncode:
         pytest.skip(f'not a git checkout: {git.stderr.strip()}')
-    return [path for name in git.stdout.splitlines() if (path := ROOT / name).is_file()]
-
-
-def test_no_large_file_and_no_registry_address():
     address = re.compile(r'pypi[.]org|python[h]osted|index[-_]url|find[-_]links', re.IGNORECASE)
-    for path in tracked_files():
+    for path in filter(Path.is_file, map(ROOT.joinpath, git.stdout.splitlines())):
         content = path.read_bytes()
         assert len(content) < 1_000_000, f'{path} is large'
         found = address.search(content.decode('utf-8', 'replace'))

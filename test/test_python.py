@@ -102,15 +102,12 @@ def test_arrays_that_do_not_fit_are_named(odometry, ranges, message):
         from_logs({'A': odometry}, ranges)
 
 
-def one_range():
+def test_what_is_not_determined_is_said():
     builder = Graph.builder(name='one')
     builder.add_odometry('A', [[1.0, 0.0]] * 2, 0.1, sigma_m=0.02, sigma_rad=0.01)
-    return builder.add_range(('A', 0), 'door', 4.2, sigma_m=0.1).build()
-
-
-def test_what_is_not_determined_is_said():
+    graph = builder.add_range(('A', 0), 'door', 4.2, sigma_m=0.1).build()
     with pytest.warns(SolveWarning, match='undetermined: landmark door has 1 range: 3 at least'):
-        solved = solve(one_range())
+        solved = solve(graph)
     assert solved.undetermined == ('landmark door has 1 range: 3 at least give one place',)
     assert 'undetermined: landmark door' in str(solved) and solved.status == 'converged'
     with pytest.raises(SparserError, match='door has no covariance: landmark door has 1 range'):
@@ -131,7 +128,6 @@ def test_false_ranges_are_left_out_unless_told_otherwise():
     chosen = solve(graph, SolverConfig(robust=RobustConfig(kernel='gm', gnc=True)))
     np.testing.assert_allclose(
         chosen.trajectory('A'), solve(graph).trajectory('A'), atol=1e-2)
-    # A map that rejects much is doubted.
     t, anchor, distance = ranges
     graph = from_logs({'A': odometry}, {'A': (t, anchor, distance + 8.0 * (anchor == 'a'))},
                       beacons=ANCHORS)

@@ -48,16 +48,13 @@ def small_sets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dat
 
 
 @pytest.fixture
-def data(
-    small_sets: tuple[Path, list[datasets.Dataset]], monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def data(small_sets, monkeypatch) -> Path:
     """The folder of the small sets, which stand in for those of the paper."""
     folder, known = small_sets
     monkeypatch.setattr(datasets, 'PAPER', tuple(known))
     return folder
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize('make', [synthetic.pose_graph, synthetic.range_graph])
 def test_noise_of_synthetic_graphs_is_as_stated(make, dimension):
     graph = make(3000, dimension=dimension, seed=1).validate()
@@ -145,9 +142,7 @@ def test_live_updates(data: Path, tmp_path: Path):
     assert int(synthetic_rows[0]['followed'].split('/')[0]) > 10
 
 
-def test_sparser_bench_runs_a_table_and_refuses_an_unknown_one(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_sparser_bench_runs_a_table_and_refuses_an_unknown_one(data, tmp_path, capsys):
     assert sparser(['bench', 'practitioner', '--relaxed', '--data', str(data), '--sets', 'lattice',
                     '--seeds', '1', '--out', str(tmp_path)]) == 0
     assert 'reached: 1/1' in capsys.readouterr().out

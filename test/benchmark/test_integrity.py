@@ -6,33 +6,21 @@ import dataclasses
 import numpy as np
 import pytest
 
-from benchmark import integrity
-from benchmark.scenarios import (
-    FAULTS,
-    LEVEL_FAULTS,
-    Draw,
-    Scenario,
-    samples_of,
-    seconds_of,
-    with_odometry,
-    with_ranges,
-)
+from benchmark import integrity, scenarios
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.io.simulation import Simulation, node_config
 
-MINUTES = 0.25
 
-
-@pytest.mark.parametrize('fault', FAULTS)
+@pytest.mark.parametrize('fault', scenarios.FAULTS)
 def test_a_fault_changes_data_or_configuration(fault: str):
-    """`clean` changes nothing; culprits are robots or beacons of the recording."""
     run = Simulation(SimulationConfig(
-        robots=2, beacons=3, known_beacons=2, minutes=MINUTES, seed=1,
-        **({'dimension': 3, 'imu': True} if fault in LEVEL_FAULTS else {})))
-    samples, parameters = list(samples_of(run)), node_config(run)
+        robots=2, beacons=3, known_beacons=2, minutes=0.25, seed=1,
+        **({'dimension': 3, 'imu': True} if fault in scenarios.LEVEL_FAULTS else {})))
+    samples, parameters = list(scenarios.samples_of(run)), node_config(run)
     before = copy.deepcopy(parameters)
-    faulty, culprits = FAULTS[fault](samples, Draw(np.random.default_rng(2), run, parameters))
+    faulty, culprits = scenarios.FAULTS[fault](
+        samples, scenarios.Draw(np.random.default_rng(2), run, parameters))
     same = len(faulty) == len(samples) and all(
         one is other for one, other in zip(faulty, samples, strict=True))
     assert (same and parameters == before) is (fault == 'clean')
@@ -49,10 +37,7 @@ def test_upper_bound_of_a_rate():
 
 
 def test_of_two_known_beacons_a_misplaced_one_that_looks_moved_leaves_nobody_located():
-    """Its early ranges fit anywhere; those after fit one other place, as of a beacon that moved.
-
-    Between the two nothing denies its place: the robot is located for as long as it takes.
-    """
+    """It is located until ranges fit one other place only: before nothing denies the first one."""
     outcome = integrity.judged('misplaced_beacon', 409, 2.5)
     assert outcome.misleading <= 7 and outcome.silent == 0 and outcome.named is not None
 
@@ -61,25 +46,24 @@ def outcome_of(beacons, until_s, change, fault, culprit):
     """Of the first seconds of a recording of two robots, its samples changed."""
     run = Simulation(SimulationConfig(robots=2, beacons=beacons, minutes=2.6, seed=31))
     parameters = node_config(run) | {'solver': {'robust': {'kernel': 'gm', 'gnc': True}}}
-    early = [one for one in change(samples_of(run)) if seconds_of(one) < until_s]
-    return integrity.outcome_of(Scenario(
+    early = [sample for sample in change(scenarios.samples_of(run))
+             if scenarios.seconds_of(sample) < until_s]
+    return integrity.outcome_of(scenarios.Scenario(
         run, SparserConfig.from_mapping(parameters), early, fault, (culprit,)), 31)
 
 
 def test_odometry_too_long_does_not_locate_two_robots_at_the_wrong_one_of_two_places():
     """Its map fits better than the true one, by 29 in chi-square, unless the fault is allowed."""
-    outcome = outcome_of(0, 43, lambda samples: with_odometry(
+    outcome = outcome_of(0, 43, lambda samples: scenarios.with_odometry(
         samples, 'A', lambda s: dataclasses.replace(s, position_xyz=1.1 * s.position_xyz)),
         'scaled', 'A')
     assert outcome.located > 10 and outcome.misleading == 0
 
 
 def test_ranges_of_a_beacon_are_not_left_out_where_a_long_radio_explains_them():
-    """The map without them has the robot with that radio 1.6 m off, and nothing denies it.
-
-    For 19 s; the bar is what the accepted risk allows before there are enough ranges.
-    """
-    outcome = outcome_of(2, 36, lambda samples: with_ranges(
+    """The map without them has that robot 1.6 m off for 19 s, and nothing denies it."""
+    # The bar is what the accepted risk allows before there are enough ranges.
+    outcome = outcome_of(2, 36, lambda samples: scenarios.with_ranges(
         samples, lambda s: dataclasses.replace(
             s, range_m=s.range_m + 1.5 * ('B' in (s.source, s.target)))), 'biased_radio', 'B')
     assert outcome.located > 10 and outcome.misleading <= 3 and outcome.named

@@ -15,6 +15,11 @@ from sparser_ros.graph.ends import range_ends
 from sparser_ros.io import graph_file
 
 SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
+FAMILY = {family.name: family for family in FAMILIES}
+RUNS = 12
+CONFIDENCE = 0.999
+"""Of each of 24 means; the benchmark's 95 % would fail once in a run of these tests."""
+POINTS = np.array([[0.1, 0.5], [0.2, 0.9], [0.1, 2.0], [0.6, 0.5], [2.5, 2.0], [1.5, 0.8]])
 
 
 def test_what_the_node_says_is_counted_against_the_reference():
@@ -26,7 +31,6 @@ def test_what_the_node_says_is_counted_against_the_reference():
     assert withheld == tally.map_right - tally.right
     assert 0 < tally.right == tally.located and tally.wrong == 0
     assert tally.right <= tally.map_right <= tally.total
-    # Of a reference that lies elsewhere at the end the same robots are wrong.
     false = graph.poses.translation.copy()
     false[graph.poses.index > 20] += [7.0, -3.0]
     other = available.play(graph, false, available.config_of(graph, 1.0, []), 12)
@@ -40,9 +44,6 @@ def test_parameters_are_the_nodes():
     assert config.backend.audit.stale_s == 20.0
     with pytest.raises(ConfigError, match='stale'):
         available.config_of(graph, 3.0, ['backend.audit.stal_s=20'])
-
-
-FAMILY = {family.name: family for family in FAMILIES}
 
 
 def test_ranges_have_the_biases_and_blocked_paths_of_their_family():
@@ -70,11 +71,6 @@ def test_a_pose_graph_is_certified_and_a_range_graph_bounded():
     assert row['solve_s'] > 0 and row['certify_s'] >= 0
 
 
-RUNS = 12
-CONFIDENCE = 0.999
-"""Of each of 24 means; the benchmark's 95 % would fail once in a run of these tests."""
-
-
 @pytest.mark.parametrize('case', nees.CASES, ids=lambda case: case.name)
 def test_normalised_errors_lie_in_their_band(case):
     values = np.array([list(nees.normalised_errors(case, 1000 + seed)) for seed in range(RUNS)])
@@ -83,9 +79,6 @@ def test_normalised_errors_lie_in_their_band(case):
     assert np.all((low < means) & (means < high)), means
     # Covariances a quarter as large would be found out.
     assert np.all(4 * means > high)
-
-
-POINTS = np.array([[0.1, 0.5], [0.2, 0.9], [0.1, 2.0], [0.6, 0.5], [2.5, 2.0], [1.5, 0.8]])
 
 
 def test_every_epoch_is_in_the_region_of_its_name():

@@ -13,6 +13,9 @@ from sparser_ros.config.sparser import load_yaml
 from sparser_ros.config.yaml_file import text_of
 
 CONFIG = Path(__file__).parents[2] / 'config'
+NAMES = ('81:00', '0x6958', '010', '1e52', '12_34', 'yes', 'n', 'null', '2024-01-01', '10.0.0.7',
+         '.5', '0b11', 'inf', '1.10', '~')
+OURS = '  ros__parameters:\n    robots: [A]\n    radios:\n      t: {robot: A}\n'
 
 
 def leaves(value):
@@ -126,10 +129,6 @@ def test_what_a_position_may_be_uncertain_by_follows_from_limit_and_risk():
         assert rayleigh.sf(limit_m, scale=accepted.position_sigma_m) == pytest.approx(risk)
 
 
-NAMES = ('81:00', '0x6958', '010', '1e52', '12_34', 'yes', 'n', 'null', '2024-01-01', '10.0.0.7',
-         '.5', '0b11', 'inf', '1.10', '~')
-
-
 def config_of(tmp_path, text):
     path = tmp_path / 'c.yaml'
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -160,9 +159,6 @@ def test_names_stay_as_written_and_what_is_written_is_read_back(tmp_path, name):
         assert config.robots == [name] and config.radio_specs()['t'].robot == name
         assert list(config.radio_specs()) == ['t', name]
     assert config.ranges.time_offsets == {name: 0.5}
-
-
-OURS = '  ros__parameters:\n    robots: [A]\n    radios:\n      t: {robot: A}\n'
 
 
 @pytest.mark.parametrize('name', [

@@ -5,7 +5,6 @@ import pytest
 from graphs import random_graph
 from matplotlib.figure import Figure
 
-from sparser_ros.config import SparserError
 from sparser_ros.graph import estimate_of
 from sparser_ros.plot import map as map_plot
 from sparser_ros.plot.figure import MOST_LINKS, save_histograms
@@ -13,7 +12,6 @@ from sparser_ros.plot.figure import MOST_LINKS, save_histograms
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that were saved."""
     figures = []
     save = Figure.savefig
     monkeypatch.setattr(
@@ -21,7 +19,6 @@ def drawn(monkeypatch):
     return figures
 
 
-@pytest.mark.parametrize('d', [2, 3])
 def test_map(tmp_path, drawn, d):
     graph = random_graph(1, d).replaced(name='field')
     weights = {'ranges': np.where(np.arange(len(graph.ranges)) == 2, 0.01, 1.0)}
@@ -67,10 +64,3 @@ def test_residuals(tmp_path, drawn):
     assert axes.get_title() == 'ranges (3)'
     label = axes.get_legend().get_texts()[0].get_text()
     assert 'median 0.50' in label and '33.3%' in label
-
-
-def test_unknown_kind_of_file(tmp_path):
-    graph = random_graph(3)
-    with pytest.raises(SparserError, match='cannot be drawn'):
-        map_plot.save(tmp_path / 'map.docx', graph, estimate_of(graph))
-    assert list(tmp_path.iterdir()) == []

@@ -3,10 +3,13 @@
 import dataclasses
 
 import numpy as np
+from graphs import exponential
 
 from sparser_ros.backend.process import wire
+from sparser_ros.backend.session.graph_store import GraphStore
+from sparser_ros.backend.session.session import Session
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.backend_config import BackendConfig
+from sparser_ros.config.backend_config import AuditConfig, BackendConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import (
     Estimate,
@@ -27,6 +30,7 @@ STEP_NS = 500_000_000
 GM = SolverConfig(robust=RobustConfig(kernel='gm'))
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 BEACONS = np.array([[6.0, 1.0, 0.0], [-2.0, 7.0, 4.0], [4.0, -6.0, 1.0], [9.0, 8.0, 5.0]])
+MARKS = [[3, 7], [-4, 1], [6, -3], [0, -6]]
 
 
 def carried(value):
@@ -74,6 +78,15 @@ def path(kind, steps, start, seed, dimension=2):
     return rotation, translation + np.asarray(start, dtype=float)
 
 
+def added_up(turns, moves):
+    """Relative poses (n, d, d) and (n, d), and the odometry frame that they add up to."""
+    frames, places = [np.eye(moves.shape[1])], [np.zeros(moves.shape[1])]
+    for turn, move in zip(turns, moves, strict=True):
+        places.append(places[-1] + frames[-1] @ move)
+        frames.append(frames[-1] @ turn)
+    return turns, moves, np.array(frames), np.array(places)
+
+
 class World:
     """True trajectories of robots and positions of beacons; gives noisy increments."""
 
@@ -92,15 +105,11 @@ class World:
         robots = range(len(kinds))
         self.pairs = [(a, b) for a in robots for b in robots if a < b] if pairs is None else pairs
         self.truth = Estimate(
-            np.concatenate([r[None] for k in range(steps) for r in
-                            (self.paths[n][0][k] for n in robots)]),
-            np.concatenate([t[None] for k in range(steps) for t in
-                            (self.paths[n][1][k] for n in robots)]),
-            self.beacons.copy())
+            *(np.stack([self.paths[n][part][k] for k in range(steps) for n in robots])
+              for part in (0, 1)), self.beacons.copy())
         self.odometry = [self._odometry(*one) for one in self.paths]
 
     def _odometry(self, rotation, translation):
-        """Noisy relative poses and the odometry frame that they add up to."""
         d, n = self.dimension, self.steps
         relative_r = np.swapaxes(rotation[:-1], 1, 2) @ rotation[1:]
         relative_t = np.einsum(
@@ -108,13 +117,7 @@ class World:
         moving = np.linalg.norm(relative_t, axis=1, keepdims=True) > 0
         relative_t = relative_t + 0.005 * self.rng.normal(size=relative_t.shape) * moving
         noise = 0.002 * self.rng.normal(size=(n - 1, 1 if d == 2 else 3)) * moving
-        relative_r = relative_r @ (
-            angle_to_matrix(noise[:, 0]) if d == 2 else rotvec_to_matrix(noise))
-        frame_r, frame_t = [np.eye(d)], [np.zeros(d)]
-        for turn, move in zip(relative_r, relative_t, strict=True):
-            frame_t.append(frame_t[-1] + frame_r[-1] @ move)
-            frame_r.append(frame_r[-1] @ turn)
-        return relative_r, relative_t, np.array(frame_r), np.array(frame_t)
+        return added_up(relative_r @ exponential(noise), relative_t)
 
     def row(self, robot, step):
         return step * len(self.names) + robot
@@ -184,9 +187,6 @@ def pair_world(dimension=2, seed=3, known=range(4), kind='curved', **options):
         BEACONS[:, :dimension], seed=seed, known=known, dimension=dimension, **options)
 
 
-MARKS = [[3, 7], [-4, 1], [6, -3], [0, -6]]
-
-
 def two_robots(beacons=4, kind='curved', **options):
     """Two robots among some of four unknown beacons."""
     return World([kind, kind], [[0, 0], [5, 2]], beacons=MARKS[:beacons], **options)
@@ -206,15 +206,28 @@ def ticks(session, increments, full=None):
 
 def lived(world, parts=4, solver=GM, **backend):
     """(session, last solution), solved after each of the increments."""
-    from sparser_ros.backend.session.session import Session
-
     session = Session(config(world.dimension, world.names, solver, **backend))
     return session, ticks(session, world.increments(parts))[-1]
+
+
+def heard(increments, growth=1.25, **backend):
+    """(session, solutions after each increment), audited as the data grow by a factor."""
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=growth), **backend))
+    return session, ticks(session, increments)
 
 
 def longer(data, metres):
     """An increment or a graph with ranges that are longer, by as much or by one length each."""
     return data.replaced(ranges=data.ranges.replaced(distance_m=data.ranges.distance_m + metres))
+
+
+def with_false_ranges(increments, share, seed=0, metres=(2, 20)):
+    """Increments in which a share of the ranges is too long; and which, by row of the graph."""
+    rng, made, false = np.random.default_rng(seed), [], []
+    for one in increments:
+        false.append(rng.random(len(one.ranges)) < share)
+        made.append(longer(one, false[-1] * rng.uniform(*metres, len(one.ranges))))
+    return made, np.flatnonzero(np.concatenate(false))
 
 
 def of_robot(ranges, robot, robots=2):
@@ -236,6 +249,4 @@ def map_error_m(world, estimate):
 
 
 def graph_of(increments, dimension=2) -> Graph:
-    from sparser_ros.backend.session.graph_store import GraphStore
-
     return filled(GraphStore(dimension), increments).graph

@@ -49,10 +49,8 @@ class CrashWorld:
 
     @contextlib.contextmanager
     def node(self):
-        """The process of the node, with its subscriptions; `ask` calls its services.
-
-        The publisher has never met the nodes before: the dead ones count as subscribers.
-        """
+        """The process of the node, with its subscriptions; `ask` calls its services."""
+        # The publisher has never met the nodes before: the dead ones count as subscribers.
         log = self.folder / f'node{self.kills}.log'
         command = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
                    str(self.file)]

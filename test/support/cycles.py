@@ -7,11 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def nothing_left_over() -> Iterator[None]:
-    """Fails if objects of this package end up in cycles.
-
-    What was there before is set aside, which spares the collector a second each time.
-    """
+    """Fails if objects of this package end up in cycles."""
     gc.disable()
+    # What was there before is set aside, which spares the collector a second each time.
     gc.freeze()
     try:
         yield

@@ -1,12 +1,21 @@
 """Dense algebra the sparse solver is compared with: no shortcuts, straight from the paper."""
 
 import numpy as np
+import scipy.sparse as sp
 from helpers import world
 
 from sparser_ros.graph import Graph
 from sparser_ros.solver.manifold import Manifold
+from sparser_ros.solver.preconditioner import orthogonal_complement, rotation_tangents
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
+
+
+def reduced(graph: Graph, rank: int = 5, seed: int = 0):
+    """The Schur operator of a graph, its manifold, and a random point on it."""
+    schur = SchurOperator(QuadraticProblem(graph))
+    manifold = schur.problem.manifold
+    return schur, manifold, manifold.random_point(rank, np.random.default_rng(seed))
 
 
 def jacobians(problem: QuadraticProblem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -15,10 +24,7 @@ def jacobians(problem: QuadraticProblem) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def product_with_identity(schur: SchurOperator) -> np.ndarray:
-    """The dense matrix of a product, five columns at a time: kernels of that rank are there.
-
-    Those of another width are compiled for it alone, which takes seconds.
-    """
+    """The dense matrix of a product, five columns at a time: kernels of that rank are there."""
     rows = schur.shape[0]
     identity = np.eye(rows, -(-rows // 5) * 5)
     slices = np.split(identity, identity.shape[1] // 5, axis=1)
@@ -74,3 +80,23 @@ def posed(d, seed=0, noise=0.0, absolute='', **options):
     rows = np.swapaxes(graph.poses.rotation, 1, 2)
     points = np.concatenate([graph.poses.translation, graph.landmarks.position])
     return SchurOperator(problem), problem.compose(rows, points)
+
+
+def tangent_basis(manifold, y, n_points):
+    """Orthonormal basis, ((rows + points) p, dim) CSR, of the tangent space at y (rows, p)."""
+    d, n, k, p = manifold.d, manifold.n, manifold.k, y.shape[1]
+    blocks = rotation_tangents(manifold, y)
+    bearings = np.swapaxes(orthogonal_complement(y[n * d : n * d + k][:, None, :]), 1, 2)
+    parts = [_block_diagonal(blocks.reshape(n, d * p, blocks.shape[3])), _block_diagonal(bearings)]
+    if manifold.homogenised:
+        parts.append(sp.csr_matrix((d * p, 0)))
+    parts.append(sp.identity(n_points * p, format='csr'))
+    return sp.block_diag(parts, format='csr')
+
+
+def _block_diagonal(blocks):
+    m, rows, columns = blocks.shape
+    indices = np.arange(m)[:, None, None] * columns + np.arange(columns)[None, None, :]
+    indices = np.broadcast_to(indices, blocks.shape).ravel()
+    indptr = np.arange(m * rows + 1) * columns
+    return sp.csr_matrix((blocks.ravel(), indices, indptr), shape=(m * rows, m * columns))

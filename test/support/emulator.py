@@ -1,7 +1,6 @@
 """A runtime without a device: the same kernels, built by a C++ compiler, thread after thread.
 
-It proves the kernels and the code path of the GPU on any machine. Its arrays refuse to meet numpy
-arrays, as those of a device do. It is no backend to solve with: nothing runs in parallel.
+Its arrays refuse to meet numpy arrays, as those of a device do.
 """
 
 from __future__ import annotations

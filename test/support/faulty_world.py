@@ -10,7 +10,6 @@ BEACONS = {
     2: [(30, 0), (9, 28), (-24, 17), (-23, -18), (10, -27), (-3, 4)],
     3: [(30, 0, 4), (9, 28, -5), (-24, 17, 6), (-23, -18, -4), (10, -27, 5), (-3, 4, 15)],
 }
-STEP_S = 0.5
 
 
 def world(seed=0, dimension=2, known=(), steps=240):
@@ -38,25 +37,6 @@ def solved(made, truth):
     result = solve(made, ROBUST, initial=truth)
     assert result.estimate is not None
     return result.estimate, dict(result.stats.weights or {})
-
-
-def radio_rows(made, name):
-    """(k,): ranges with a robot or beacon at one end."""
-    ranges = made.ranges
-    if name in made.robots:
-        number = made.robots.index(name)
-        ends = [(end >= 0) & (made.poses.robot[np.maximum(end, 0)] == number)
-                for end in (ranges.source, ranges.target)]
-    else:
-        end = ~made.landmarks.names.index(name)
-        ends = [ranges.source == end, ranges.target == end]
-    return ends[0] | ends[1]
-
-
-def lengthened(made, rows, metres):
-    """Some ranges are longer than they should be."""
-    return made.replaced(ranges=made.ranges.replaced(
-        distance_m=made.ranges.distance_m + np.where(rows, metres, 0.0)))
 
 
 def antenna_elsewhere(made, name, error_m):

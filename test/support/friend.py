@@ -14,11 +14,8 @@ PATIENCE_S = 120.0
 
 @contextlib.contextmanager
 def friend(name='friend', domain=None):
-    """(node, until) in a domain of its own: `until` runs the node until a condition holds.
-
-    A participant that was killed is still heard for twenty seconds, and one whose handles wait for
-    the garbage collector for longer.
-    """
+    """(node, until) in a domain of its own: `until` runs the node until a condition holds."""
+    # In a domain of others a participant that was killed would be heard for twenty seconds.
     context = Context()
     rclpy.init(context=context, domain_id=domain or free_domain())
     node = rclpy.create_node(name, context=context)

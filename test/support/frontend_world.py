@@ -1,10 +1,7 @@
 """Robots that glide and turn at constant rates, so that linear interpolation is exact."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +24,7 @@ POSE_COVARIANCE = np.diag([0.01] * 3 + [0.001] * 3)
 TWIST_COVARIANCE = np.diag([0.04] * 3 + [0.01] * 3)
 
 
-def config(**values: Any) -> SparserConfig:
+def config(**values) -> SparserConfig:
     """A configuration with two robots, nested or dotted names."""
     return SparserConfig.from_mapping({'robots': ['A', 'B'], **values})
 
@@ -82,8 +79,7 @@ class Robot:
         rotation, translation = self.pose(t)
         return translation + rotation @ lever
 
-    def odometry(self, t: float, covariance: np.ndarray | None = None,
-                 **changes: Any) -> OdometrySample:
+    def odometry(self, t, covariance=None, **changes) -> OdometrySample:
         """Odometry whose frame is the pose at t = 0."""
         first, origin = self.start
         values = {
@@ -96,16 +92,14 @@ class Robot:
         return OdometrySample(**{**values, **changes})
 
 
-def range_sample(one: str, other: str, t: float, distance: float,
-                 **changes: Any) -> RangeSample:
+def range_sample(one, other, t, distance, **changes) -> RangeSample:
     """A range without variance of its own."""
     return RangeSample(**{
         'source': one, 'target': other, 'stamp_ns': ns(t),
         'received_ns': ns(t) + SECOND // 100, 'range_m': distance, 'variance': NAN, **changes})
 
 
-def sighting_sample(body: Robot, t: float, landmark: str, place: np.ndarray,
-                    **changes: Any) -> SightingSample:
+def sighting_sample(body, t, landmark, place, **changes) -> SightingSample:
     """The true place of a landmark in the base frame, without covariance."""
     rotation, translation = body.pose(t)
     return SightingSample(**{
@@ -114,8 +108,7 @@ def sighting_sample(body: Robot, t: float, landmark: str, place: np.ndarray,
         'covariance': np.zeros((3, 3)), **changes})
 
 
-def closure_sample(one: Robot, t_one: float, other: Robot, t_other: float,
-                   **changes: Any) -> ClosureSample:
+def closure_sample(one, t_one, other, t_other, **changes) -> ClosureSample:
     """The true relative pose."""
     (turn_one, move_one), (turn_other, move_other) = one.pose(t_one), other.pose(t_other)
     return ClosureSample(**{
@@ -126,8 +119,7 @@ def closure_sample(one: Robot, t_one: float, other: Robot, t_other: float,
         'covariance': np.diag([0.01] * 3 + [0.002] * 3), **changes})
 
 
-def fix_sample(body: Robot, t: float, lever: np.ndarray | None = None,
-               **changes: Any) -> FixSample:
+def fix_sample(body, t, lever=None, **changes) -> FixSample:
     """The true pose of an antenna in map, heading included."""
     rotation, _ = body.pose(t)
     return FixSample(**{
@@ -144,7 +136,7 @@ def drive(frontend: Frontend, robots: list[Robot], seconds: float, period: float
             frontend.add(robot.odometry(step * period))
 
 
-def driven(seconds: float, dimension: int = 2, **values: Any) -> tuple[Frontend, list[Robot]]:
+def driven(seconds, dimension=2, **values) -> tuple[Frontend, list[Robot]]:
     """A front-end that has heard so much odometry of two robots, and the robots."""
     frontend = Frontend(config(dimension=dimension, **values))
     robots = [Robot('A', dimension, 1), Robot('B', dimension, 2)]
@@ -154,14 +146,12 @@ def driven(seconds: float, dimension: int = 2, **values: Any) -> tuple[Frontend,
 
 def graph_of(frontend: Frontend, *, flush: bool = True, graph: Graph | None = None) -> Graph:
     """The graph after everything that the front-end hands out."""
-    if graph is None:
-        graph = empty_graph(frontend.config.dimension)
+    graph = graph or empty_graph(frontend.config.dimension)
     increment = frontend.take(flush=flush)
     return graph if increment is None else extended(graph, increment)
 
 
-def truth(graph: Graph, robots: list[Robot],
-          beacons: dict[str, np.ndarray] | None = None) -> Estimate:
+def truth(graph, robots, beacons=None) -> Estimate:
     """The true values of a graph's variables."""
     d = graph.dimension
     by_name = {robot.name: robot for robot in robots}

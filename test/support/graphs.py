@@ -17,6 +17,11 @@ from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 SECOND = 10**9
 
 
+def exponential(w: np.ndarray) -> np.ndarray:
+    """Rotation matrices of rotation vectors, (..., 1) or (..., 3)."""
+    return angle_to_matrix(w[..., 0]) if w.shape[-1] == 1 else rotvec_to_matrix(w)
+
+
 def rotations(random: np.random.Generator, n: int, d: int) -> np.ndarray:
     if d == 2:
         return angle_to_matrix(random.uniform(-np.pi, np.pi, n))

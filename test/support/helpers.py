@@ -1,7 +1,7 @@
 """Synthetic worlds: seeded graphs whose measurements agree with a known truth."""
 
 import numpy as np
-from graphs import rotations
+from graphs import exponential, rotations
 
 from sparser_ros.graph import (
     Estimate,
@@ -16,14 +16,12 @@ from sparser_ros.graph import (
     estimate_of,
     range_vectors,
 )
-from sparser_ros.linalg.rotations import align, angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import align
 
 
 def turn(random: np.random.Generator, n: int, d: int, sigma: float) -> np.ndarray:
     """(n, d, d) small random rotations."""
-    if d == 2:
-        return angle_to_matrix(sigma * random.normal(size=n))
-    return rotvec_to_matrix(sigma * random.normal(size=(n, 3)))
+    return exponential(sigma * random.normal(size=(n, 1 if d == 2 else 3)))
 
 
 def world(
@@ -34,7 +32,6 @@ def world(
     """A graph whose vertices are the truth and whose measurements are it plus `noise` sigmas.
 
     absolute: any of 'p' (pose prior), 'f' (position fix with a lever arm), 'k' (known landmark).
-    Robots walk in a box of 10 m; odometry and closures within a robot and across robots.
     """
     random = np.random.default_rng(seed)
     n = robots * length
@@ -134,6 +131,16 @@ def moved(graph: Graph, rotation: np.ndarray, translation: np.ndarray) -> Graph:
             rotation=rotation @ prior.rotation,
             translation=prior.translation @ rotation.T + translation),
         point_priors=fix.replaced(position=fix.position @ rotation.T + translation))
+
+
+def stepped(estimate: Estimate, step: np.ndarray) -> Estimate:
+    """After small motions in map axes: translation, then rotation of poses, then landmarks."""
+    n, d = estimate.translation.shape
+    size = 3 if d == 2 else 6
+    of_poses, of_points = step[: n * size].reshape(n, size), step[n * size :].reshape(-1, d)
+    return Estimate(
+        exponential(of_poses[:, d:]) @ estimate.rotation,
+        estimate.translation + of_poses[:, :d], estimate.landmarks + of_points)
 
 
 def pose_errors(estimate: Estimate, truth: Estimate, *, aligned: bool) -> float:

@@ -4,7 +4,6 @@ import dataclasses
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from rosbags.highlevel import AnyReader
 
 from sparser_ros.backend.process.recording import Recording, newest
@@ -16,6 +15,9 @@ from sparser_ros.io import simulation
 from sparser_ros.io.messages import typestore
 from sparser_ros.io.simulation import Simulation
 
+PER_TAKE = 25
+"""Messages between two takes of keyframes."""
+
 
 class Message(NamedTuple):
     """A serialized sensor message as it came."""
@@ -24,10 +26,6 @@ class Message(NamedTuple):
     type: str
     received_ns: int
     data: bytes
-
-
-PER_TAKE = 25
-"""Messages between two takes of keyframes."""
 
 
 def simulated(folder, minutes=0.3, seed=5, **scene):
@@ -110,12 +108,3 @@ class Run:
             store.add(one, first=begin)
             begin = one.sequence + 1
         return store.graph
-
-
-def same_graph(one, other):
-    """Whether two graphs are equal, measurement for measurement, bit for bit."""
-    tables = [(one.poses, other.poses), *zip(
-        one.tables().values(), other.tables().values(), strict=True)]
-    return one.landmarks.names == other.landmarks.names and all(
-        np.array_equal(vars(a)[name], vars(b)[name], equal_nan=vars(a)[name].dtype.kind == 'f')
-        for a, b in tables for name in vars(a))
