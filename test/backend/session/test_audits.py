@@ -11,11 +11,13 @@ from backend_world import (
     config,
     errors_in_map,
     filled,
+    heard,
     longer,
     of_robot,
     same,
     ticks,
     two_robots,
+    with_false_ranges,
 )
 
 from sparser_ros.backend.integrity.faults import BURST, LENGTH, MISPLACED, ONGOING, Fault
@@ -44,19 +46,9 @@ def world_of(seed=0, steps=60):
     return two_robots(3, steps=steps, seed=seed)
 
 
-def with_gross(increments, share, seed):
-    """A share of the ranges is 5 to 50 m too long."""
-    rng = np.random.default_rng(seed)
-    for one in increments:
-        count = len(one.ranges)
-        yield longer(one, (rng.random(count) < share) * rng.uniform(5, 50, count))
-
-
 def ran(increments, ticks):
-    """All increments with a tick after every so many of them, and an audit at the end.
-
-    Audits between follow growth by a factor of three: each costs about a second.
-    """
+    """All increments with a tick after every so many of them, and an audit at the end."""
+    # Each audit costs about a second.
     session = Session(config(solver=ROBUST, audit=AuditConfig(growth=3.0)))
     for number, one in enumerate(increments):
         session.add(one)
@@ -67,7 +59,8 @@ def ran(increments, ticks):
 
 @pytest.mark.parametrize(('seed', 'share'), [(0, 0.1), (1, 0.4)])
 def test_live_equals_batch_at_any_tick_rate(seed, share):
-    increments = list(with_gross(world_of(seed, steps=40).increments(10), share, seed))
+    increments, _ = with_false_ranges(
+        world_of(seed, steps=40).increments(10), share, seed, (5, 50))
     ends = [ran(increments, ticks) for ticks in (1, 5)]
     graph = ends[0][0].graph
     batch = min(
@@ -103,7 +96,6 @@ def audited(increments):
 
 
 def in_a_wrong_basin(session, good):
-    """The same map with B turned about and somewhere else."""
     rows = np.flatnonzero(session.graph.poses.robot == 1)
     turned, moved = good.estimate.rotation.copy(), good.estimate.translation.copy()
     turned[rows] = angle_to_matrix(np.array(3.0)) @ turned[rows]
@@ -112,8 +104,7 @@ def in_a_wrong_basin(session, good):
 
 
 def auditor_of(increments):
-    auditor = filled(Auditor(config(solver=ROBUST)), increments)
-    return auditor
+    return filled(Auditor(config(solver=ROBUST)), increments)
 
 
 def tracker_of(increments, estimate, **backend):
@@ -255,7 +246,6 @@ def test_verdicts_survive_encoding():
 
 
 def with_long_odometry():
-    """Two robots; that of B is 15 % too long."""
     return [
         dataclasses.replace(one, relative_poses=one.relative_poses.replaced(
             translation=np.where(
@@ -265,10 +255,8 @@ def with_long_odometry():
 
 
 def test_odometry_that_is_too_long_is_solved_for():
-    # Ranges to four beacons say so.
     increments = with_long_odometry()
-    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.5)))
-    ticks(session, increments)
+    session, _ = heard(increments, 1.5)
     solution = session.solve(True)
     errors = session.auditor.audit().treatment.odometry_errors
     assert list(errors.size) == [(SCALE, 'B')]

@@ -4,14 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from backend_world import ROBUST, World, config, graph_of, ticks
+from backend_world import World, graph_of, heard
 
 from sparser_ros.backend.integrity.faults import MOVED, ranges_of
 from sparser_ros.backend.integrity.places import move_of
-from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.treatment import Rulings
-from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.graph import Landmarks, PointPriors
 
 FLIP_COST = 25.0
@@ -53,7 +51,6 @@ def group(graph, most=60):
     return rows[graph.ranges.source[rows] >= 2 * HALF][:most]
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize('seed', range(4))
 def test_a_beacon_that_was_moved_is_found_within_its_sigma(seed, dimension):
     true = world(seed=seed, dimension=dimension)
@@ -88,15 +85,9 @@ def test_robots_on_a_line_do_not_tell_on_which_side_it_is():
     assert move_of('L0', rows, graph, true.truth, FLIP_COST) is None
 
 
-def lived(increments):
-    """A session that audits each tenth of the data; its solutions."""
-    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.1)))
-    return session, ticks(session, increments)
-
-
 def test_the_map_goes_on_with_the_new_place_and_says_so():
     true = world()
-    session, found = lived(with_lengths(true.increments(16), true, moved(true, WAY[2])))
+    session, found = heard(with_lengths(true.increments(16), true, moved(true, WAY[2])), 1.1)
     last = found[-1]
     kinds = {(one.kind, one.subject) for one in last.findings}
     assert (MOVED, 'L0') in kinds and ('range_burst', 'L0') not in kinds
@@ -123,7 +114,7 @@ def test_a_known_beacon_goes_on_at_its_new_place_where_others_hold_the_map(sigma
     increments = with_lengths(true.increments(16), true, moved(true, WAY[2]))
     if sigma_m:
         increments[0] = with_priors(increments[0], sigma_m)
-    session, found = lived(increments)
+    session, found = heard(increments, 1.1)
     last = found[-1]
     places = true.beacons + np.eye(4)[:, :1] * WAY[2]
     np.testing.assert_allclose(last.estimate.landmarks, places, atol=0.15 if sigma_m else 0.1)
@@ -136,13 +127,11 @@ def test_a_known_beacon_goes_on_at_its_new_place_where_others_hold_the_map(sigma
     assert last.anchored and last.landmark_located[0]
     assert all(one.location is Location.LOCATED for one in last.robots)
     assert session.auditor.audit().treatment.released == ('L0',)
-    # Back to its configured place for an operator who says that nothing is at fault.
     session.auditor.rule(Rulings(revision=1))
     assert session.auditor._store.graph.landmarks.fixed[0] == (not sigma_m)
 
 
 def with_priors(increment, sigma_m):
-    """The increment with its known landmarks held by priors."""
     marks = increment.landmarks
     rows = np.arange(len(marks.names))
     priors = PointPriors(
@@ -155,7 +144,7 @@ def with_priors(increment, sigma_m):
 
 def test_one_of_two_known_beacons_keeps_its_place_and_its_ranges_stay_left_out():
     true = world(known=(0, 1))
-    session, found = lived(with_lengths(true.increments(16), true, moved(true, WAY[2])))
+    session, found = heard(with_lengths(true.increments(16), true, moved(true, WAY[2])), 1.1)
     np.testing.assert_allclose(found[-1].estimate.landmarks[:2], true.beacons[:2], atol=1e-9)
     said = [one for one in found[-1].findings if one.subject == 'L0']
     assert [one.kind for one in said] == [MOVED]

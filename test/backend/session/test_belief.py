@@ -7,30 +7,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from backend_world import (
-    BEACONS,
-    ROBUST,
-    World,
-    carried,
-    config,
-    graph_of,
-    lived,
-    longer,
-    pair_world,
-)
+from backend_world import BEACONS, ROBUST, World, config, graph_of, lived, longer, pair_world
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.undetected import _separations
 from sparser_ros.backend.observability.datum import Outside
-from sparser_ros.backend.session.belief import (
-    beyond,
-    driven_on,
-    level,
-    protection_levels,
-    without_the_doubtful,
-)
+from sparser_ros.backend.session import belief
 from sparser_ros.backend.session.scene import (
     JointCovariance,
     Scene,
@@ -49,6 +33,8 @@ from sparser_ros.config.backend_config import (
 from sparser_ros.linalg.rotations import align
 from sparser_ros.solver import solve
 
+NAMES = ('A', 'B', 'L0', 'L1', 'L2', 'L3')
+
 
 @pytest.mark.parametrize('sigma', [0.05, 0.3, 0.7, 1.0])
 @pytest.mark.parametrize('narrow', [0.0, 0.1, 0.3, 0.5])
@@ -59,7 +45,7 @@ def test_the_probability_is_that_of_draws_of_long_and_narrow_errors(axes, narrow
     root = np.linalg.qr(random.normal(size=(axes, axes)))[0] * (
         sigma * np.array([1.0, narrow, narrow])[:axes])
     shifts = np.array([0.0, 0.5, 0.9, 1.5])[:, None] * np.eye(axes)[0]
-    stated = beyond(shifts, np.broadcast_to(root @ root.T, (4, axes, axes)), 1.0)
+    stated = belief.beyond(shifts, np.broadcast_to(root @ root.T, (4, axes, axes)), 1.0)
     drawn = random.normal(size=(200_000, axes)) @ root.T
     share = np.array([np.mean(np.linalg.norm(drawn + each, axis=1) > 1.0) for each in shifts])
     assert np.all(np.abs(stated - share) < np.where(share < 0.1, 0.01, 0.02 + 0.04 * (share > 0.4)))
@@ -71,9 +57,9 @@ def test_it_is_a_probability_that_grows_with_the_distance(pairs, limit):
     distance, sigma = np.array(pairs).T
     shift = distance[:, None] * np.eye(3)[0]
     covariance = sigma[:, None, None] ** 2 * np.eye(3)
-    stated = beyond(shift, covariance, limit)
+    stated = belief.beyond(shift, covariance, limit)
     assert np.all((stated >= 0) & (stated <= 1))
-    assert np.all(beyond(shift + limit * np.eye(3)[0], covariance, limit) >= stated - 0.02)
+    assert np.all(belief.beyond(shift + limit * np.eye(3)[0], covariance, limit) >= stated - 0.02)
 
 
 @cache
@@ -96,8 +82,7 @@ def scene_for(dimension, variance, robots=None):
 def placed(evidence, metres, *, axis=0, dimension=2, variance=1.0, accepted=None, **options):
     """Robots that are withdrawn, and why; robots that are placed at some risk, and which.
 
-    Of a verdict in which the scale of B's odometry is that likely, and then moves it by so many
-    metres. `variance`: of the place of B, over the claimed one.
+    The scale of B's odometry is that likely, and moves it by so many metres then.
     """
     session, _, verdict = situation(dimension)
     hidden = verdict.undetected
@@ -109,7 +94,7 @@ def placed(evidence, metres, *, axis=0, dimension=2, variance=1.0, accepted=None
     backend = dataclasses.replace(
         session.tracker.config.backend, integrity=IntegrityConfig(**options),
         observability=ObservabilityConfig(**accepted or {}))
-    scene, cautions = without_the_doubtful(
+    scene, cautions = belief.without_the_doubtful(
         scene_for(dimension, {'B': variance}), hidden, backend)
     assert [one.robot for one in scene.robots] == ['A', 'B']
     lost = {one.robot: one.missing for one in scene.robots if one.location is not Location.LOCATED}
@@ -118,11 +103,10 @@ def placed(evidence, metres, *, axis=0, dimension=2, variance=1.0, accepted=None
 
 
 def withdrawn(*arguments, **options):
-    """{robot: why}"""
     return placed(*arguments, **options)[0]
 
 
-def test_a_robot_that_is_placed_at_a_risk_is_told_of():
+def test_a_robot_that_is_placed_at_a_risk_or_withdrawn_is_told_of():
     lost, told = placed(1.0, 3.0)
     assert not lost and set(told) == {'B'}
     assert told['B'].kind == 'position_risk' and 0.02 < told['B'].value < 0.05
@@ -132,6 +116,10 @@ def test_a_robot_that_is_placed_at_a_risk_is_told_of():
     assert placed(1.0, 3.0, accepted={'integrity_risk': 0.9}) == ({}, {})
     assert placed(-3.0, 3.0) == ({}, {})
     assert set(placed(-1.0, 3.0)[1]) == {'B'}
+    # The prior 0.01 times exp(5) are odds of 1.48.
+    assert withdrawn(5.0, 3.0)['B'].startswith(
+        'with a probability of 60 % the odometry of B is too long or too short, and it is 3.0 m '
+        'away then')
 
 
 @pytest.mark.parametrize(('sigma', 'location', 'told'), [
@@ -149,7 +137,7 @@ def test_a_heading_that_is_uncertain_for_the_size_of_the_map_is_told_of(sigma, l
         [RobotLocation(name, Location.LOCATED) for name in 'AB'], ('A', 'B'), position, (),
         np.arange(10), sigma**2 * np.outer(turned, turned) + 1e-5 * np.eye(30), {}, False,
         tuple('AAAABBBB'))
-    found, cautions = without_the_doubtful(scene, None, BackendConfig())
+    found, cautions = belief.without_the_doubtful(scene, None, BackendConfig())
     assert [state.location for state in found.robots] == [Location.LOCATED, location]
     assert [one.subject for one in cautions] == ['B'] * told
     assert all(one.text.startswith('the position of A beside the path of B is off')
@@ -171,20 +159,13 @@ def test_a_likely_fault_that_moves_a_robot_withdraws_that_robot(evidence, metres
     assert set(withdrawn(evidence, metres, **options)) == robots
 
 
-def test_why_a_robot_is_withdrawn_is_said():
-    # The prior 0.01 times exp(5) are odds of 1.48.
-    assert withdrawn(5.0, 3.0)['B'].startswith(
-        'with a probability of 60 % the odometry of B is too long or too short, and it is 3.0 m '
-        'away then')
-
-
 def test_noise_withdraws_alone_and_together_with_what_may_be_at_fault():
     """Both are one probability: of either half of the risk, together they are too much."""
     view = view_of('B', scene_for(2, {}), None)
     low, high = 1.0, 1e6
     for _ in range(60):
         factor = (low * high) ** 0.5
-        risk = beyond(np.zeros((1, 2)), factor * view.noise[None], 1.0)[0]
+        risk = belief.beyond(np.zeros((1, 2)), factor * view.noise[None], 1.0)[0]
         low, high = (factor, high) if risk < 0.04 else (low, factor)
     assert not withdrawn(-9.0, 0.0, variance=factor) and not withdrawn(1.0, 3.0)
     assert set(withdrawn(1.0, 3.0, variance=factor)) == {'B'}
@@ -227,7 +208,6 @@ def test_odometry_that_is_not_solved_for_is_suspected_before_it_is_proved():
     assert sum(after) <= sum(before) / 2 > 2
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize('heard', [False, True])
 def test_ranges_since_the_audit_hold_an_error_of_odometry_back(dimension, heard):
     """As much as a solve with that error has it: ranges come from the newest pose only."""
@@ -245,7 +225,7 @@ def test_ranges_since_the_audit_hold_an_error_of_odometry_back(dimension, heard)
         np.linalg.inv(information)[np.ix_(bodies, bodies)], np.array([0]),
         np.full(4, -1), np.array([1]), 1.0)
     hidden = SimpleNamespace(robots=('A',), driven_on=lambda way, seconds, share: share)
-    (share,) = driven_on(hidden, made, estimate, joint, np.array([begin]), np.array([1]))
+    (share,) = belief.driven_on(hidden, made, estimate, joint, np.array([begin]), np.array([1]))
 
     rel = made.relative_poses
     late = np.zeros(len(model.residual))
@@ -260,9 +240,6 @@ def test_ranges_since_the_audit_hold_an_error_of_odometry_back(dimension, heard)
         np.testing.assert_allclose(share, np.eye(dimension, size), atol=1e-6)
     assert np.linalg.norm(share @ by_odometry - moved) < 0.1 * np.linalg.norm(by_odometry)
     assert heard == (np.linalg.norm(moved) < 0.7 * np.linalg.norm(by_odometry))
-
-
-RISK = IntegrityConfig(risk=1e-3, fault_probability=0.05)
 
 
 @pytest.mark.parametrize('size', [1.0, 10.0, 100.0])
@@ -292,8 +269,8 @@ def test_errors_pass_their_level_no_more_often_than_the_risk_says(size):
     common, added, _ = made[0]
     roots = [0 * added, *(added * (owner == one) for one in range(3))]
     covariance = np.stack([noise + common @ common.T + part @ part.T for part in roots])
-    bound = np.array([level(covariance, one, config) for one in shift])
-    noise_alone = level(noise[None], np.zeros((1, 2)), config)
+    bound = np.array([belief.level(covariance, one, config) for one in shift])
+    noise_alone = belief.level(noise[None], np.zeros((1, 2)), config)
     assert np.mean(error > bound) <= config.risk
     if size > 1:
         assert np.mean(error > noise_alone) > config.risk
@@ -323,12 +300,9 @@ def test_levels_bound_the_error_of_a_radio_that_is_long(known):
     assert np.median(levels) < 1
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
-def test_a_session_states_levels_and_they_survive_the_pipe(dimension):
+def test_a_session_states_levels(dimension):
     _, solution, _ = situation(dimension)
-    known = carried(solution).protection
-    np.testing.assert_array_equal(known.horizontal_m, solution.protection.horizontal_m)
-    np.testing.assert_array_equal(known.vertical_m, solution.protection.vertical_m)
+    known = solution.protection
     for one in solution.robots:
         flat, up = known.of(one.robot)
         assert one.location is Location.LOCATED and 0 < flat < 5
@@ -337,16 +311,13 @@ def test_a_session_states_levels_and_they_survive_the_pipe(dimension):
 
 
 def test_other_placements_faults_and_lost_robots_raise_the_level():
-    _, solution, verdict = situation()
-    copy = carried(verdict)
-    assert copy.undetected == verdict.undetected and verdict.undetected.robots == ('A', 'B')
-    assert [one.apart_m for one in copy.segments] == [one.apart_m for one in verdict.segments]
+    (_, solution, verdict), risk = situation(), IntegrityConfig(risk=1e-3, fault_probability=0.05)
 
     def of(verdict, robots=None, known=True):
         scene = scene_for(2, {}, robots)
         if not known:
             scene = dataclasses.replace(scene, place=np.full_like(scene.place, -1))
-        return protection_levels(scene, verdict, RISK).horizontal_m
+        return belief.protection_levels(scene, verdict, risk).horizontal_m
 
     plain = of(verdict)
     apart = dataclasses.replace(verdict, segments=tuple(
@@ -363,47 +334,20 @@ def test_other_placements_faults_and_lost_robots_raise_the_level():
     assert np.all(np.isinf(of(dataclasses.replace(verdict, undetected=None))))
 
 
-NAMES = ('A', 'B', 'L0', 'L1', 'L2', 'L3')
-
-
-def scene(dimension, located=NAMES[2:], owners='AAAABBBB', joint=None, anchored=False):
-    """Robots A and B, four landmarks, keyframes of `owners`; by default of random covariance."""
+def scene(dimension, located=NAMES[2:], owners='AAAABBBB'):
+    """Robots A and B, four landmarks, keyframes of `owners`, of random covariance."""
     random = np.random.default_rng(dimension)
     bodies, size = len(NAMES) + len(owners), dimension + (1 if dimension == 2 else 3)
-    if joint is None:
-        root = random.normal(size=(bodies * size, bodies * size))
-        joint = 1e-3 * root @ root.T
+    root = random.normal(size=(bodies * size, bodies * size))
     return Scene(
         tuple(RobotLocation(name, Location.LOCATED, '') for name in 'AB'), NAMES,
-        random.normal(scale=5.0, size=(bodies, dimension)), located, np.arange(bodies), joint, {},
-        anchored, tuple(owners))
-
-
-def not_located(place, *names):
-    """The scene in which these robots are not located."""
-    return dataclasses.replace(place, robots=tuple(
-        dataclasses.replace(state, location=Location.UNLOCATED) if state.robot in names else state
-        for state in place.robots))
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
-def test_too_few_beacons_make_keyframes_the_datum(dimension):
-    """Those of the path of the first robot, or of another reference."""
-    place = not_located(scene(dimension, ()), 'A', 'B')
-    assert place.gauge == 'A'
-    assert place.datum('A').tolist() == [6, 7, 8, 9]
-    assert place.datum('B').tolist() == [6, 7, 8, 9]
-    beside = dataclasses.replace(place, reference='B')
-    assert beside.datum('A').tolist() == beside.datum('B').tolist() == [10, 11, 12, 13]
-    alone = not_located(scene(dimension, (), owners='BBBB'), 'A', 'B')
-    assert alone.datum('A').tolist() == alone.datum('B').tolist() == [6, 7, 8, 9]
-    # Of three beacons two are enough in the plane only.
-    few = not_located(scene(dimension, NAMES[2:4]), 'A', 'B')
-    assert (few.datum('A').tolist() == [2, 3]) is (dimension == 2)
+        random.normal(scale=5.0, size=(bodies, dimension)), located, np.arange(bodies),
+        1e-3 * root @ root.T, {}, False, tuple(owners))
 
 
 def test_without_anything_to_refer_to_no_pose_is_known():
-    place = not_located(scene(2, (), owners=''), 'A', 'B')
+    place = dataclasses.replace(scene(2, (), owners=''), robots=tuple(
+        RobotLocation(name, Location.UNLOCATED) for name in 'AB'))
     assert view_of('A', place, None) is None
     assert np.all(np.isinf(np.diagonal(landmarks_beside_each_other(place, 4), axis1=1, axis2=2)))
     place = scene(2)
@@ -415,7 +359,6 @@ def test_without_anything_to_refer_to_no_pose_is_known():
     assert view_of('A', dataclasses.replace(place, joint=broken), None) is None
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize('located', [NAMES[2:], ()])
 def test_sizes_that_the_map_is_solved_with_add_to_the_noise_beside_the_datum(dimension, located):
     place = scene(dimension, located)
@@ -432,20 +375,17 @@ def test_sizes_that_the_map_is_solved_with_add_to_the_noise_beside_the_datum(dim
     assert view.rows.tolist() == [0, *place.datum('A').tolist()]
 
 
-ROBOTS = ('A', 'B', 'C')
-
-
 def located(together, sigma, outside):
     """Of three robots with three keyframes each, of which `together` move as one by sigma (m)."""
-    owners = tuple('AAABBBCCC')
+    robots, owners = tuple('ABC'), tuple('AAABBBCCC')
     position = np.random.default_rng(1).uniform(-20, 20, (12, 3))
     shared = np.zeros((12, 6))
-    shared[[k for k, name in enumerate([*ROBOTS, *owners]) if name in together], 0] = sigma
+    shared[[k for k, name in enumerate([*robots, *owners]) if name in together], 0] = sigma
     joint = np.outer(shared.ravel(), shared.ravel()) + 1e-4 * np.eye(72)
     place = Scene(
-        tuple(RobotLocation(name, Location.LOCATED) for name in ROBOTS), ROBOTS, position, (),
+        tuple(RobotLocation(name, Location.LOCATED) for name in robots), robots, position, (),
         np.arange(12), joint, {}, False, owners, outside)
-    seen, _ = without_the_doubtful(place, None, BackendConfig())
+    seen, _ = belief.without_the_doubtful(place, None, BackendConfig())
     return ''.join(one.robot for one in seen.robots if one.location is Location.LOCATED)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import ROBUST, World, config, graph_of
+from backend_world import ROBUST, config, graph_of, two_robots
 from faulty_world import graph, robots_exchanged, world
 from radio_world import radio_world, with_antennas
 
@@ -12,6 +12,7 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.graph import range_residuals
+from sparser_ros.graph.ends import range_ends
 from sparser_ros.graph.estimate import antennas
 
 PAIR = (('B', 'C'),)
@@ -26,7 +27,6 @@ def ends(made, truth):
         antennas(truth, ranges.target, ranges.lever_target)])
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_ranges_go_to_the_path_that_carries_the_antenna(dimension):
     place = world(1, dimension, steps=60)
     made = graph(place, 1)
@@ -93,40 +93,20 @@ def test_radios_in_their_places_are_left_there():
     assert not any(finding.kind == EXCHANGED for finding in solution.findings)
 
 
-BIASES = {'B': 0.3, 'L1': -0.1}
-ERRORS = RadioErrors(BIASES)
-
-
-@pytest.fixture(scope='module')
-def parts():
-    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1]], steps=30)
-    return list(world.increments(3))
-
-
-def expected(graph):
-    """What each range is too long by, end by end."""
-    names = (*graph.robots, *graph.landmarks.names)
-    robots = len(graph.robots)
-
-    def bias(end):
-        owner = graph.poses.robot[end] if end >= 0 else robots + ~end
-        return BIASES.get(names[owner], 0.0)
-    return np.array([bias(a) + bias(b) for a, b in zip(
-        graph.ranges.source, graph.ranges.target, strict=True)])
-
-
-def test_each_range_loses_the_biases_of_its_two_radios(parts):
-    graph = graph_of(parts)
-    wanted = expected(graph)
+def test_each_range_loses_the_biases_of_its_two_radios():
+    graph = graph_of(two_robots(2, steps=30).increments(3))
+    biases = {'B': 0.3, 'L1': -0.1}
+    ends = range_ends(graph)
+    each = np.array([biases.get(name, 0.0) for name in ends.names])
+    wanted = each[ends.first] + each[ends.second]
     assert {0.0, 0.3, -0.1, 0.2} == set(np.round(wanted, 6))
-    left = ERRORS.off(graph, graph.ranges)
+    left = RadioErrors(biases).off(graph, graph.ranges)
     np.testing.assert_allclose(left.distance_m, graph.ranges.distance_m - wanted)
     np.testing.assert_array_equal(left.lever_source, graph.ranges.lever_source)
     far = RadioErrors({'A': 1e3, 'B': 1e3})
     assert np.all(far.off(graph, graph.ranges).distance_m > 0)
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_antennas_that_stand_elsewhere_fit_once_they_are_moved(dimension):
     world = radio_world(3, (0, 1, 2), dimension=dimension, steps=30, blocked=0.0)
     places = [[0.0] * 3, [0.4, -0.25, 0.1], [-0.1, 0.2, 0.3]]

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from backend_world import World, config, graph_of, longer, ticks
+from backend_world import World, added_up, config, graph_of, ticks, with_false_ranges
 
 from sparser_ros.backend.session.contest import continued, run, with_tail
 from sparser_ros.backend.session.frame import frame_of
@@ -17,20 +17,20 @@ from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver.result import SolveStatus
 
 FOLLOWED = 'incremental'
+MILLIMETRE = 1e-3
 
 
-def settings(robots=('A', 'B'), solver=None, growth_unlocated=3.0, **backend):
+def settings(**options):
     """Few audits: they are no matter here."""
-    audit = AuditConfig(growth=3.0, growth_unlocated=growth_unlocated, stale_s=1e6)
-    return config(robots=robots, solver=solver, audit=audit, **backend)
+    return config(
+        audit=AuditConfig(growth=3.0, growth_unlocated=3.0, stale_s=1e6), **options)
 
 
-def world_of(seed=0, kinds=('curved', 'curved'), **options):
-    d = options.get('dimension', 2)
-    starts = np.array([[0, 0, 0], [5, 2, 1], [2, -4, 2]])[:len(kinds), :d]
+def world_of(seed=0, dimension=2, steps=60):
+    d = dimension
+    starts = np.array([[0, 0, 0], [5, 2, 1]])[:, :d]
     beacons = np.array([[3, 7, 2], [-4, 1, -1], [6, -3, 3], [1, -6, -2]])[:d + 1, :d]
-    return World(
-        list(kinds), starts, seed=seed, **{'beacons': beacons, 'steps': 60, **options})
+    return World(['curved'] * 2, starts, beacons, steps, seed, dimension=d)
 
 
 def followed(solutions):
@@ -51,7 +51,7 @@ def beside_whole_solves(session, increments):
 @pytest.mark.parametrize('dimension, seed', [(2, 0), (2, 1), (3, 0), (3, 1)])
 def test_a_whole_solve_gains_nothing_on_a_tick(seed, dimension):
     world = world_of(seed, dimension=dimension)
-    session = Session(dataclasses.replace(settings(), dimension=dimension))
+    session = Session(settings(dimension=dimension))
     pairs = list(beside_whole_solves(session, world.increments(20)))
     found = [solution for solution, _ in pairs]
     assert sum(followed(found)) >= 5
@@ -83,23 +83,12 @@ def test_absolute_data_that_change_the_frame_are_not_followed():
     assert followed(found)[-1]
 
 
-def with_false_ranges(increments, share, seed=0):
-    """Increments of which some ranges are too long by metres; and which, by row of the graph."""
-    rng = np.random.default_rng(seed)
-    made, false = [], []
-    for one in increments:
-        bad = rng.random(len(one.ranges)) < share
-        made.append(longer(one, bad * rng.uniform(2, 20, len(bad))))
-        false.append(bad)
-    return made, np.flatnonzero(np.concatenate(false))
-
-
 @pytest.mark.parametrize('dimension, gnc', [(2, True), (2, False), (3, True)])
 def test_robust_ticks_reject_what_is_false(dimension, gnc):
     world = world_of(1, dimension=dimension, steps=80)
     increments, false = with_false_ranges(world.increments(25), 0.08)
     solver = SolverConfig(robust=RobustConfig(kernel='gm', gnc=gnc))
-    session = Session(dataclasses.replace(settings(solver=solver), dimension=dimension))
+    session = Session(settings(dimension=dimension, solver=solver))
     pairs = list(beside_whole_solves(session, increments))
     found = [solution for solution, _ in pairs]
     assert sum(followed(found)) >= 5
@@ -125,11 +114,7 @@ def test_another_configuration_holds_from_the_next_tick_on():
     assert followed([last])[0] and last.stats.kernel == 'huber'
 
 
-MILLIMETRE = 1e-3
-
-
 def closed_loop(world, shift):
-    """A long walk without ranges but at its begin, closed by its last pose, `shift` m off."""
     increments = world.increments(12)
     first = increments[:2]
     walk = [
@@ -167,44 +152,24 @@ def test_a_closure_after_a_long_drift_is_tried_before_it_is_rejected(shift, beli
     assert costs[-1] < costs[-2] + c2 + (8 if believed else 3)
 
 
-BEACONS = [[3, 7], [-14, 11], [16, -13], [-9, -16]]
-STEPS, TURN = 240, 0.03
-
-
-def drifting(seed):
-    """Two robots whose odometry turns TURN radians too far at every step, as it says it may."""
+def drifting(seed, turn=0.03):
+    """Two robots whose odometry turns so many radians too far at every step, as it says it may."""
     world = World(
-        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=BEACONS, steps=STEPS, seed=seed)
-    for number, (turns, moves, _, _) in enumerate(world.odometry):
-        turns = turns @ angle_to_matrix(np.array(TURN))
-        frame_r, frame_t = [np.eye(2)], [np.zeros(2)]
-        for turn, move in zip(turns, moves, strict=True):
-            frame_t.append(frame_t[-1] + frame_r[-1] @ move)
-            frame_r.append(frame_r[-1] @ turn)
-        world.odometry[number] = turns, moves, np.array(frame_r), np.array(frame_t)
+        ['curved', 'curved'], [[0, 0], [5, 2]], seed=seed, steps=240,
+        beacons=[[3, 7], [-14, 11], [16, -13], [-9, -16]])
+    world.odometry = [
+        added_up(turns @ angle_to_matrix(np.array(turn)), moves)
+        for turns, moves, *_ in world.odometry]
     graph = graph_of(world.increments(12, every=6))
     edges = graph.relative_poses
     graph = graph.replaced(relative_poses=edges.replaced(
-        kappa=np.full(len(edges), 1 / (1.5 * TURN)**2)))
-    best = run(graph, config(), world.true_in_map()).estimate
-    return graph, best
+        kappa=np.full(len(edges), 1 / (1.5 * turn)**2)))
+    return graph, run(graph, config(), world.true_in_map()).estimate
 
 
 def first_poses(estimate, count):
     return Estimate(
         estimate.rotation[:count], estimate.translation[:count], estimate.landmarks)
-
-
-def everything(frame):
-    return sorted(frame.names(frame.mask))
-
-
-def ended(frame, estimate):
-    """Cost after the ticks that follow."""
-    solved = PlacedMap(frame, everything(frame), estimate, config())
-    for _ in range(5):
-        solved.update()
-    return solved.cost
 
 
 @pytest.mark.parametrize('seed', range(4))
@@ -215,7 +180,10 @@ def test_a_tail_ends_in_the_basin_of_the_map_where_composed_odometry_does_not(se
         known = first_poses(best, int(share * graph.n_poses))
         tail = with_tail(graph, frame.segments, frame.mask, known, config(), frame.anchored)
         assert np.array_equal(tail.translation[:len(known.translation)], known.translation)
-        assert ended(frame, tail) == pytest.approx(least, rel=1e-3)
+        solved = PlacedMap(frame, sorted(frame.names(frame.mask)), tail, config())
+        for _ in range(5):
+            solved.update()
+        assert solved.cost == pytest.approx(least, rel=1e-3)
     composed = continued(graph, frame.segments, first_poses(best, graph.n_poses // 2))
     solved = run(graph, config(), composed).estimate
     assert cost(graph, solved) > 2 * least, 'composed odometry is good enough: this shows nothing'

@@ -1,10 +1,9 @@
 """The store of increments: quarantine, thinning, growth."""
 
-import dataclasses
 
 import numpy as np
 import pytest
-from backend_world import World, config, errors_in_map, ticks, two_robots
+from backend_world import config, errors_in_map, ticks, two_robots
 
 from sparser_ros.backend.session.graph_store import (
     MEASUREMENTS,
@@ -18,23 +17,20 @@ from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.linalg.rotations import aligned_errors
 
-
-def solver_that_fails_with(bad):
-    """Works where every bad increment is left out at the level that it needs, at least."""
-    calls = []
-
-    def works(excluded):
-        calls.append(dict(excluded))
-        return all(excluded.get(sequence, 0) >= level for sequence, level in bad.items())
-
-    return works, calls
+PARTS = 20
 
 
 @pytest.mark.parametrize('bad', [
     {}, {7: MEASUREMENTS}, {0: ODOMETRY}, {31: MEASUREMENTS}, {3: ODOMETRY, 4: MEASUREMENTS},
     {2: MEASUREMENTS, 17: MEASUREMENTS, 30: ODOMETRY}])
 def test_exactly_the_culprits_are_found_at_the_level_that_helps(bad):
-    works, calls = solver_that_fails_with(bad)
+    calls = []
+
+    def works(excluded):
+        """Where every bad increment is left out at the level that it needs, at least."""
+        calls.append(excluded)
+        return all(excluded.get(sequence, 0) >= level for sequence, level in bad.items())
+
     assert culprits(range(32), {}, works) == bad
     assert len(calls) <= 3 + 9 * len(bad)
 
@@ -43,19 +39,15 @@ def test_a_defect_of_another_kind_blames_no_increment():
     assert culprits(range(5), {}, lambda excluded: False) is None
 
 
-def with_poison(increment, column, value):
-    table = increment.ranges
-    changed = getattr(table, column).copy()
-    changed[0] = value
-    return dataclasses.replace(increment, ranges=table.replaced(**{column: changed}))
-
-
 @pytest.mark.parametrize(('column', 'value'), [
     ('precision', np.inf), ('distance_m', np.nan), ('distance_m', 1e200)])
 def test_a_poisoned_increment_costs_its_own_measurements_only(column, value):
     world = two_robots(2, steps=48)
     increments = world.increments(8)
-    increments[5] = with_poison(increments[5], column, value)
+    ranges = increments[5].ranges
+    changed = getattr(ranges, column).copy()
+    changed[0] = value
+    increments[5] = increments[5].replaced(ranges=ranges.replaced(**{column: changed}))
     session = Session(config())
     assert all(solution.status.solved for solution in ticks(session, increments))
     solution = session.solve(True)
@@ -66,17 +58,7 @@ def test_a_poisoned_increment_costs_its_own_measurements_only(column, value):
     else:
         assert [one.value for one in named] == [5.0] and 'A, B' in named[0].text
     assert np.max(errors_in_map(world, solution)) < 0.4
-    # Rows are those of all increments, whatever is left out.
     assert len(solution.estimate.rotation) == 96
-
-
-BEACONS = np.array([[3, 7], [-4, 1], [6, -3], [1, -6]])
-STARTS = np.array([[0, 0], [5, 2]])
-PARTS = 20
-
-
-def world_of(seed):
-    return World(['curved', 'curved'], STARTS, beacons=BEACONS, steps=100, seed=seed)
 
 
 def every_second(world, steps):
@@ -118,7 +100,7 @@ def driven(world, session, cut=None):
 
 @pytest.mark.parametrize('seed', range(3))
 def test_the_map_stays_and_goes_on(seed):
-    world = world_of(seed)
+    world = two_robots(steps=100, seed=seed)
     audit = AuditConfig(growth=3.0)
     found, to = driven(world, Session(config(audit=audit)), cut=12)
     before, after, last = found[12], found[13], found[-1]
@@ -139,19 +121,9 @@ def test_the_map_stays_and_goes_on(seed):
     assert np.sqrt(np.mean(error**2)) < 1.25 * np.sqrt(np.mean(reference**2)) + 0.01
 
 
-def test_audits_after_a_thinning_agree_and_need_no_start_from_scratch():
-    world = world_of(0)
-    session = Session(config(audit=AuditConfig(growth=1.2)))
-    found, _ = driven(world, session, cut=10)
-    assert found[-1].audited_sequence > 11
-    assert all(one.location is Location.LOCATED for one in found[-1].robots)
-    assert all(one.location is Location.LOCATED for later in found[11:] for one in later.robots)
-
-
 def test_measurements_in_quarantine_go_and_odometry_in_quarantine_waits():
-    world = world_of(2)
+    world, n = two_robots(steps=100, seed=2), 2 * 50
     increments = world.increments(PARTS)[:10]
-    n = 2 * 50
     assert possible([(3, 1)]) and not possible([(3, 2)])
     whole = thinned(increments, every_second(world, n // 2), 0)
     part = thinned(increments, every_second(world, n // 2), 0, [(3, 1)])

@@ -24,34 +24,31 @@ from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.ends import owners
 
 LENGTH_M = 0.8
+ERROR_M = (0.6, -0.35)
+MARKS = [[8.0, 1.0], [-3.0, 8.0], [4.0, -7.0], [10.0, 9.0], [-8.0, -4.0]]
 
 
 def options(**integrity):
-    return config(
-        robots=('A', 'B'), solver=GM,
-        integrity=IntegrityConfig(**integrity))
+    return config(solver=GM, integrity=IntegrityConfig(**integrity))
 
 
-def long_ranges(one, graph, name, length_m):
-    """An increment with the ranges of a robot or beacon too long."""
-    number = (*graph.robots, *graph.landmarks.names).index(name)
-    ranges = one.ranges
-    own = (owners(graph, ranges.source) == number) | (owners(graph, ranges.target) == number)
-    return dataclasses.replace(one, ranges=ranges.replaced(
-        distance_m=ranges.distance_m + length_m * own))
-
-
-def told(world, name, length_m, parts=1, begin=0, end=None):
+def told(world, name, length_m, parts=1, begin=0, end=np.inf):
     """Increments of a world, those from `begin` on and before `end` with a radio too long."""
     whole = GraphStore(2)
     for one in world.increments(parts):
         whole.add(one)
-        faulty = begin <= one.sequence and (end is None or one.sequence < end)
-        yield long_ranges(one, whole.graph, name, length_m) if faulty else one
+        graph, ranges = whole.graph, one.ranges
+        number = (*graph.robots, *graph.landmarks.names).index(name)
+        own = (owners(graph, ranges.source) == number) | (owners(graph, ranges.target) == number)
+        yield longer(one, length_m * own * (begin <= one.sequence < end))
+
+
+def verdicts_of(auditor, increments):
+    """The verdicts after each of the increments."""
+    return [filled(auditor, [one]).audit() for one in increments]
 
 
 def audited(world, auditor, name='B', length_m=LENGTH_M):
-    """The verdict on all of a world."""
     return filled(auditor, told(world, name, length_m)).audit()
 
 
@@ -78,10 +75,7 @@ def test_a_radio_that_is_long_is_told_and_counts_by_what_is_left(length_m):
 
 
 def test_one_robot_has_the_bias_of_all_its_ranges():
-    """Its radio, and all radios, are one hypothesis: of two with the same ranges none stands out.
-
-    So are robot and beacon of a pair that nobody else ranges with.
-    """
+    """Of its radio and of all radios, which have the same ranges, none would stand out."""
     world = World(['curved'], [np.zeros(2)], BEACONS[:, :2], seed=5, known=range(4))
     verdict = audited(world, Auditor(config(robots=('A',), solver=GM)), name='A', length_m=-0.4)
     assert verdict.treatment.radio_errors.bias_m == {'A': pytest.approx(-0.4, abs=0.05)}
@@ -124,18 +118,10 @@ def test_no_length_is_taken_off_radios_that_are_right():
         assert not verdict.treatment.radio_errors
 
 
-@pytest.fixture(scope='module')
-def over():
-    """(world, auditor, verdicts): ranges of B are too long for 20 of 80 s."""
-    world, auditor, verdicts = pair_world(steps=160), Auditor(options()), []
-    for one in told(world, 'B', LENGTH_M, parts=16, end=4):
-        auditor.add(one)
-        verdicts.append(auditor.audit())
-    return world, auditor, verdicts
-
-
-def test_a_length_that_is_over_is_taken_off_the_ranges_before(over):
-    world, auditor, verdicts = over
+def test_a_length_that_is_over_is_taken_off_the_ranges_before():
+    """Those of B are too long for 20 of 80 s."""
+    world, auditor = pair_world(steps=160), Auditor(options())
+    verdicts = verdicts_of(auditor, told(world, 'B', LENGTH_M, parts=16, end=4))
     for verdict in verdicts[:4]:
         assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(LENGTH_M, abs=0.05)}
     faulty = sum(len(one.ranges) for one in world.increments(16)[:4])
@@ -155,10 +141,8 @@ def test_a_length_that_is_over_is_taken_off_the_ranges_before(over):
 
 @pytest.mark.parametrize('length_m', [LENGTH_M, -0.3])
 def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
-    world, auditor, verdicts = pair_world(steps=160), Auditor(options()), []
-    for one in told(world, 'B', length_m, parts=16, begin=4):
-        auditor.add(one)
-        verdicts.append(auditor.audit())
+    world, auditor = pair_world(steps=160), Auditor(options())
+    verdicts = verdicts_of(auditor, told(world, 'B', length_m, parts=16, begin=4))
     # For half a minute it looks like a jump of odometry, and may be a burst.
     for verdict in verdicts[4:9]:
         assert any(robot == 'B' for robot, _ in verdict.gate_robots)
@@ -175,17 +159,12 @@ def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
 
 
 def test_odometry_that_jumps_is_no_length_that_began():
-    world, auditor, verdict = pair_world(steps=160), Auditor(options()), None
-    for one in world.increments(16):
-        rel = one.relative_poses
-        if one.sequence == 4:
-            jumped = rel.translation.copy()
-            jumped[world.names.index('B')] += [0.8, 0.0]
-            one = dataclasses.replace(one, relative_poses=rel.replaced(translation=jumped))
-        auditor.add(one)
-        verdict = auditor.audit()
-        assert not verdict.treatment.radio_errors.bias_m
-    assert any(one.kind.startswith('odometry') for one in verdict.findings)
+    world = pair_world(steps=160)
+    increments = world.increments(16)
+    increments[4].relative_poses.translation[world.names.index('B')] += [0.8, 0.0]
+    verdicts = verdicts_of(Auditor(options()), increments)
+    assert not any(verdict.treatment.radio_errors.bias_m for verdict in verdicts)
+    assert any(one.kind.startswith('odometry') for one in verdicts[-1].findings)
 
 
 def test_a_calibration_that_knows_the_length_leaves_nothing_to_find():
@@ -200,10 +179,8 @@ def test_a_calibration_that_knows_the_length_leaves_nothing_to_find():
 
 
 def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
-    auditor = Auditor(options())
-    for one in pair_world().increments(1):
-        auditor.add(longer(one, 0.4))
-    verdict = auditor.audit()
+    (whole,) = pair_world().increments(1)
+    verdict = filled(Auditor(options()), [longer(whole, 0.4)]).audit()
     assert verdict.treatment.radio_errors.bias_m == {ALL_RADIOS: pytest.approx(0.4, abs=0.04)}
     (found,) = verdict.findings
     assert (found.kind, found.subject) == (BIAS, ALL_RADIOS)
@@ -215,11 +192,10 @@ def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
 @pytest.mark.parametrize('factor', [0.98, 1.02])
 def test_odometry_of_another_size_is_no_length_of_all_ranges(factor):
     for seed in range(4):
-        world, auditor = pair_world(steps=80, known=(), seed=seed), Auditor(options())
-        for one in world.increments(1):
-            rel = one.relative_poses
-            auditor.add(dataclasses.replace(
-                one, relative_poses=rel.replaced(translation=factor * rel.translation)))
+        (whole,) = pair_world(steps=80, known=(), seed=seed).increments(1)
+        rel = whole.relative_poses
+        auditor = filled(Auditor(options()), [whole.replaced(
+            relative_poses=rel.replaced(translation=factor * rel.translation))])
         assert not auditor.audit().treatment.radio_errors
 
 
@@ -237,18 +213,14 @@ def test_one_cause_at_most_stands_out(evidence, flip_cost):
     assert not stands_out(None, causes[0], flip_cost)
 
 
-ERROR_M = (0.6, -0.35)
-
-
 def audited_elsewhere(world, auditor, error_m=ERROR_M, parts=1):
     """The verdict on a world in which the lever arm of B is off."""
-    whole, verdict = GraphStore(2), None
+    whole, made = GraphStore(2), []
     for one in world.increments(parts):
         whole.add(one)
         graph = whole.graph.replaced(ranges=one.ranges)
-        auditor.add(one.replaced(ranges=antenna_elsewhere(graph, 'B', error_m).ranges))
-        verdict = auditor.audit()
-    return verdict
+        made.append(one.replaced(ranges=antenna_elsewhere(graph, 'B', error_m).ranges))
+    return verdicts_of(auditor, made)[-1]
 
 
 @pytest.mark.parametrize('parts', [1, 6])
@@ -304,9 +276,6 @@ def test_one_that_no_longer_explains_the_ranges_is_where_it_is_configured():
     audited_elsewhere(pair_world(steps=60), auditor, (0.0, 0.0))
     auditor._store.treat(auditor._store.treatment.beside(Fault(ANTENNA, 'B', (0.5, 0.5))))
     assert not auditor.audit().treatment.radio_errors
-
-
-MARKS = [[8.0, 1.0], [-3.0, 8.0], [4.0, -7.0], [10.0, 9.0], [-8.0, -4.0]]
 
 
 def placed_at(places, known=range(5), seed=4, parts=4):

@@ -17,14 +17,7 @@ from radio_world import (
 from sparser_ros.backend.calibrate.antennas_and_clocks import SIGNIFICANT, AntennasAndClocks
 from sparser_ros.backend.calibrate.self_calibration import self_calibrate
 from sparser_ros.backend.integrity.radio_errors import BIAS, RadioErrors
-from sparser_ros.backend.session.audited_map import (
-    LiveCalibration,
-    SolvedMap,
-    antennas_of,
-    bias_findings,
-    biases_of,
-    place_findings,
-)
+from sparser_ros.backend.session import audited_map
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.config.solver_config import LiveSolverConfig
 from sparser_ros.graph import is_landmark, range_residuals
@@ -46,19 +39,19 @@ def live_config(**options):
 def solved_map(world, errors=RadioErrors()):  # noqa: B008 - it is frozen
     """The true map of the measured ranges without some errors."""
     graph = world.measured
-    return SolvedMap(
+    return audited_map.SolvedMap(
         0, 0, errors.off_all(graph), world.truth, {}, errors)
 
 
 def run(solved, options):
-    calibration = LiveCalibration()
+    calibration = audited_map.LiveCalibration()
     while calibration.step(solved, options):
         pass
     return calibration
 
 
 def test_steps_end_with_the_findings_of_a_calibration(world):
-    calibration, options = LiveCalibration(), live_config(live=True)
+    calibration, options = audited_map.LiveCalibration(), live_config(live=True)
     solved, steps = solved_map(world), 0
     while not calibration.findings:
         assert calibration.step(solved, options)
@@ -66,8 +59,8 @@ def test_steps_end_with_the_findings_of_a_calibration(world):
     assert 3 < steps <= options.calibration.rounds + 3
     at_once = self_calibrate(
         world.measured, world.truth, options.calibration, options.solver)
-    assert calibration.findings == bias_findings(at_once, applied=False)
-    assert calibration.errors == RadioErrors(biases_of(at_once))
+    assert calibration.findings == audited_map.bias_findings(at_once, applied=False)
+    assert calibration.errors == RadioErrors(audited_map.biases_of(at_once))
     found = {one.subject: one.value for one in calibration.findings}
     large = np.flatnonzero(world.bias_m > 0.1)
     names = at_once.ends.names
@@ -81,7 +74,7 @@ def test_steps_end_with_the_findings_of_a_calibration(world):
 
 
 def test_it_is_off_by_default(world):
-    calibration = LiveCalibration()
+    calibration = audited_map.LiveCalibration()
     assert not calibration.step(solved_map(world), live_config())
     assert calibration.findings == ()
 
@@ -134,15 +127,15 @@ def test_an_antenna_that_stands_elsewhere_is_moved_where_that_is_asked_for():
 def test_an_antenna_that_is_absurdly_far_off_is_doubted_and_not_moved(far, doubted):
     told = AntennasAndClocks(
         ('A',), (), np.array([0.1, -far]), 4e-4 * np.eye(2), np.zeros(0))
-    found = place_findings(told, 3.0, 0.05, applied=True)
-    assert bool(antennas_of(found, 2)) != doubted
+    found = audited_map.place_findings(told, 3.0, 0.05, applied=True)
+    assert bool(audited_map.antennas_of(found, 2)) != doubted
     for one in found:
         assert ('late stamps' in one.text) == doubted
         assert ('that is allowed for' in one.text) != doubted
     either = AntennasAndClocks(
         ('A',), ('A',), np.array([far / 2, 0.0, far / 4]),
         np.array([[1.0, 0.0, -1.9999], [0.0, 1e-4, 0.0], [-1.9999, 0.0, 4.0]]), np.ones(1))
-    found, = place_findings(either, 3.0, 0.05, applied=True)
+    found, = audited_map.place_findings(either, 3.0, 0.05, applied=True)
     assert found.kind == 'antenna_or_clock'
     assert ('is doubtful' in found.text) == doubted
 

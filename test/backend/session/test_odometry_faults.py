@@ -1,15 +1,13 @@
 """Odometry that fails for a while is found by the ranges, left out, and its robot placed anew."""
 
-
 import numpy as np
 import pytest
-from backend_world import ROBUST, config, longer, of_robot, ticks, two_robots
+from backend_world import added_up, errors_in_map, heard, longer, of_robot, two_robots
 
 from sparser_ros.backend.integrity.faults import FAILED
 from sparser_ros.backend.session.graph_store import thinned
-from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.parts import find_segments
 
 STEPS, PARTS = 160, 40
@@ -21,37 +19,15 @@ def world_of(seed=3, stuck=True):
     """Two robots; the odometry of B repeats its pose for ten seconds, and goes on from there."""
     world = two_robots(steps=STEPS, seed=seed)
     if stuck:
-        turns, moves, frames, places = world.odometry[1]
+        turns, moves, *_ = world.odometry[1]
         turns[FROM:TO], moves[FROM:TO] = np.eye(2), 0.0
-        for k in range(FROM, STEPS - 1):
-            places[k + 1] = places[k] + frames[k] @ moves[k]
-            frames[k + 1] = frames[k] @ turns[k]
+        world.odometry[1] = added_up(turns, moves)
     return world
 
 
-def errors(world, solution):
-    """(n,): distance of poses from the truth in the frame of the gauge robot."""
-    turn = world.truth.rotation[0] @ solution.estimate.rotation[0].T
-    at = solution.estimate.translation - solution.estimate.translation[0]
-    count = len(at)
-    return np.linalg.norm(
-        at @ turn.T + world.truth.translation[0] - world.truth.translation[:count], axis=1)
-
-
-def driven(world, **backend):
-    """The session after all increments, and its solutions, one for each increment."""
-    session, found = Session(
-        config(solver=ROBUST, audit=AuditConfig(growth=1.1), **backend)), []
-    for one in world.increments(PARTS):
-        session.add(one)
-        found.append(session.solve())
-    return session, found
-
-
 def wrong_seconds(world, found):
-    """Seconds that B is located more than a metre from where it is."""
     wrong = [
-        one.robots[1].location is Location.LOCATED and errors(world, one)[-1] > 1.0
+        one.robots[1].location is Location.LOCATED and errors_in_map(world, one)[-1] > 1.0
         for one in found]
     return sum(wrong) * STEPS / PARTS / 2
 
@@ -59,7 +35,7 @@ def wrong_seconds(world, found):
 @pytest.mark.parametrize('seed', range(3))
 def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
     world = world_of(seed)
-    session, found = driven(world)
+    session, found = heard(world.increments(PARTS), 1.1)
     assert wrong_seconds(world, found) <= 3.0
     last = found[-1]
     words = [one.text for one in last.findings if one.kind == 'odometry_failed']
@@ -77,20 +53,21 @@ def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
     assert np.all(np.isin(np.flatnonzero(of_robot(ranges, 1))[
         (measured > FROM + 2) & (measured < np.max(steps))], data.left_out('ranges')))
     # Poses of which nothing tells where they are stay near those before.
-    assert np.max(errors(world, last)) < 0.5 * (TO - FROM) + 1.0
+    error = errors_in_map(world, last)
+    assert np.max(error) < 0.5 * (TO - FROM) + 1.0 and np.max(error[-20:]) < 0.5
     assert last.robots[0].location is Location.LOCATED
     assert last.robots[1].location in (Location.LOCATED, Location.POSITION_ONLY)
-    assert np.max(errors(world, last)[-20:]) < 0.5
     assert len(find_segments(session.graph)) > 2
 
 
 def test_it_is_only_reported_where_nothing_is_to_be_left_out():
     world = world_of()
-    session, found = driven(world, integrity=IntegrityConfig(doubt_odometry=False))
+    session, found = heard(
+        world.increments(PARTS), 1.1, integrity=IntegrityConfig(doubt_odometry=False))
     assert not session.auditor.audit().treatment.of(FAILED)
     assert wrong_seconds(world, found) <= 3.0
     # Ranges since then hold it where it is, and the bend stays in its past.
-    assert errors(world, found[-1])[-1] < 0.5
+    assert errors_in_map(world, found[-1])[-1] < 0.5
 
 
 @pytest.mark.parametrize('seed', range(3))
@@ -102,18 +79,19 @@ def test_honest_odometry_stays_with_faulty_ranges(seed):
             len(one.ranges)) < 0.2
         of_b = of_robot(one.ranges, 1) & (step >= FROM) & (step < TO)
         made.append(longer(one, 4.0 * of_b + far * rng.uniform(2, 20, len(far))))
-    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.1)))
-    *_, last = ticks(session, made)
+    session, (*_, last) = heard(made, 1.1)
     assert not session.auditor.audit().treatment.of(FAILED)
     assert [one.location for one in last.robots] == [Location.LOCATED] * 2
-    assert np.max(errors(world, last)) < 0.5
+    assert np.max(errors_in_map(world, last)) < 0.5
 
 
 def test_what_is_left_out_stays_left_out_of_a_thinned_graph():
     world = world_of()
-    session, found = driven(world)
+    session, found = heard(world.increments(PARTS), 1.1)
     session.auditor.audit()
-    before = session.auditor._store.now.left_out('relative_poses')
+    store = session.auditor._store
+    before, edges = store.now.left_out('relative_poses'), store.whole.relative_poses
+    old = store.whole.poses.stamp_ns[np.stack([edges.i[before], edges.j[before]], axis=1)]
     drop = np.zeros(2 * STEPS, dtype=bool)
     for step in range(1, STEPS - 21, 2):
         drop[2 * step:2 * step + 2] = True
@@ -121,24 +99,14 @@ def test_what_is_left_out_stays_left_out_of_a_thinned_graph():
     session.thin(step.increment, step.renumbering)
     after = session.solve(False)
     assert [one.location for one in after.robots] == [Location.LOCATED] * 2
-    store = session.auditor._store
-    old, rel = graph_edges(world, before), store.whole.relative_poses
-    stamps, left_out = store.whole.poses.stamp_ns, store.now.left_out('relative_poses')
+    rel, stamps = store.whole.relative_poses, store.whole.poses.stamp_ns
+    left_out = store.now.left_out('relative_poses')
     for row in left_out:
         span = stamps[rel.i[row]], stamps[rel.j[row]]
         assert np.any((old[:, 0] >= span[0]) & (old[:, 1] <= span[1]))
     covered = [np.any((stamps[rel.i[left_out]] <= a)
                       & (stamps[rel.j[left_out]] >= b)) for a, b in old]
     assert np.all(covered)
-    again = session.solve(True)
-    assert again.robots[1].location.placed
-    assert np.max(np.abs(after.estimate.translation[-4:] - found[-1].estimate.translation[-4:])
-                  ) < 0.3
-
-
-def graph_edges(world, rows):
-    """(k, 2): stamps of the ends of relative poses of all increments."""
-    poses = np.concatenate([one.poses.stamp_ns for one in world.increments(PARTS)])
-    i = np.concatenate([one.relative_poses.i for one in world.increments(PARTS)])[rows]
-    j = np.concatenate([one.relative_poses.j for one in world.increments(PARTS)])[rows]
-    return np.stack([poses[i], poses[j]], axis=1)
+    assert session.solve(True).robots[1].location.placed
+    moved = after.estimate.translation[-4:] - found[-1].estimate.translation[-4:]
+    assert np.max(np.abs(moved)) < 0.3

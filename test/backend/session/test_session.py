@@ -18,8 +18,8 @@ from sparser_ros.linalg.rotations import matrix_to_angle
 LOCATED = Location.LOCATED
 
 
-def run(session, increments, full=None):
-    return ticks(session, increments, full)[-1]
+def run(session, increments):
+    return ticks(session, increments)[-1]
 
 
 def locations(solution):
@@ -78,17 +78,6 @@ def test_the_first_robot_of_the_list_is_waited_for_and_the_gauge_does_not_change
     np.testing.assert_allclose(solution.estimate.translation[0], 0, atol=1e-12)
 
 
-def test_known_beacons_are_the_map():
-    world = World(
-        ['curved', 'still'], [[10, 20], [14, 22]], beacons=[[13, 26], [18, 16], [5, 23]],
-        known=(0, 1, 2))
-    solution = run(Session(config()), world.increments(4))
-    error = np.linalg.norm(solution.estimate.translation - world.truth.translation, axis=1)
-    assert np.max(error) < 0.2
-    assert locations(solution) == {'A': LOCATED, 'B': Location.POSITION_ONLY}
-    np.testing.assert_array_equal(solution.estimate.landmarks, world.beacons)
-
-
 def test_one_known_beacon_fixes_the_position_of_the_map_and_leaves_its_heading_free():
     world = World(
         ['curved', 'curved'], [[10, 20], [14, 22]], beacons=[[13, 26], [18, 16]], known=(0,))
@@ -104,13 +93,6 @@ def test_one_known_beacon_fixes_the_position_of_the_map_and_leaves_its_heading_f
     assert said and 'L0' in said[0] and 'heading' in said[0]
 
 
-def two_known(**radios):
-    """A configuration in which L0 and L1 are known, whether they are heard or not."""
-    places = {'L0': [13.0, 26.0], 'L1': [18.0, 16.0], **radios}
-    return dataclasses.replace(config(), radios={
-        name: {'beacon': name, 'position': place} for name, place in places.items()})
-
-
 def test_the_gauge_frame_is_not_published_as_map_where_known_beacons_are_awaited():
     world = World(
         ['curved', 'curved'], [[10, 20], [14, 22]],
@@ -118,7 +100,9 @@ def test_the_gauge_frame_is_not_published_as_map_where_known_beacons_are_awaited
     increments = world.increments(6)
     first = dataclasses.replace(increments[0], ranges=increments[0].ranges.take(
         increments[0].ranges.target >= -1))
-    session = Session(two_known(L2=[5.0, 23.0]))
+    places = {'L0': [13.0, 26.0], 'L1': [18.0, 16.0], 'L2': [5.0, 23.0]}
+    session = Session(dataclasses.replace(config(), radios={
+        name: {'beacon': name, 'position': place} for name, place in places.items()}))
     session.add(first)
     solution = session.solve()
     assert set(locations(solution).values()) == {Location.UNLOCATED}

@@ -15,8 +15,6 @@ from sparser_ros.linalg.rotations import align
 from sparser_ros.solver.covariance import marginal_covariance
 
 KERNEL = SolverConfig(robust=RobustConfig(kernel='gm', threshold=4.0, weight_floor=1e-12))
-
-
 NOISE_ALONE = IntegrityConfig(
     solve_odometry=False, bias_floor_m=1e-6, scale_floor=1e-7, turn_floor_rad_s=1e-8)
 """Sound sources have no error, and no size of a fault of odometry is solved for."""
@@ -31,10 +29,7 @@ def judged(world, increments=None, integrity=NOISE_ALONE, radios=None, **backend
 
 
 def beside(estimate, points, dimension):
-    """(n d, n d): takes the motion of the first points off displacements of all n points.
-
-    S-transformation by normal equations; `points` is how many of the positions are the datum.
-    """
+    """(n d, n d): takes the motion of the first points off displacements of all n points."""
     d, arm = dimension, estimate - estimate[:points].mean(axis=0)
     turns = [np.array([[0, -1], [1, 0]])] if d == 2 else list(
         np.cross(np.eye(3)[:, None], np.eye(3)[None]).swapaxes(1, 2))
@@ -107,7 +102,6 @@ def test_without_a_factor_there_is_no_covariance():
     assert solution.covariances is None and carried(solution).covariances is None
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_what_is_stated_does_not_depend_on_whose_start_the_map_is_relative_to(dimension):
     """S-transformation of the covariance of the whole graph; the same for every gauge."""
     world = pair_world(dimension, seed=7, known=())

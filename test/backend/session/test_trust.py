@@ -22,6 +22,10 @@ from sparser_ros.backend.session.trust import contradictions
 from sparser_ros.config.backend_config import ObservabilityConfig
 from sparser_ros.graph import squared_residuals
 
+TWO_PARTNERS = np.tile([[2.0, 0.0], [0.0, 2.0]], (40, 1))
+"""Whitened residuals by the place of a robot: to partners ahead and beside it, within 0.5 m."""
+AGO_S = 0.3 * np.arange(80)
+
 
 @pytest.mark.parametrize(('misfit', 'count'), [
     ([], 0), ([9] * 5, 0), ([9] * 6, 6), ([9] * 40, 40), ([9, 9, 1] * 8, 23), ([9, 0] * 20, 39),
@@ -53,11 +57,6 @@ def test_the_usual_share_denies_nothing_however_often_one_looks(usual):
     assert alarms <= 2
 
 
-TWO_PARTNERS = np.tile([[2.0, 0.0], [0.0, 2.0]], (40, 1))
-"""Whitened residuals by the place of a robot: to partners ahead and beside it, within 0.5 m."""
-AGO_S = 0.3 * np.arange(80)
-
-
 def risk_of(error, usual=0.1):
     return astray(error, TWO_PARTNERS, AGO_S, 1.0, usual, 1.0, 0.01).risk
 
@@ -87,14 +86,18 @@ def test_honest_ranges_rarely_put_a_robot_at_risk(share):
     assert alarms <= 3
 
 
-@pytest.fixture(scope='module')
-def world():
-    return two_robots(2, steps=60)
+def said_of(store, estimate):
+    """What contradicts the last audit, robot by robot, in the graph of a store."""
+    rows = {name: np.arange(len(table)) for name, table in store.graph.tables().items()}
+    return contradictions(
+        store, estimate, rows, squared_residuals(store.graph, estimate),
+        SimpleNamespace(segments=(), noise=Noise()), config())
 
 
 @pytest.mark.parametrize('left_out', [False, True])
-def test_ranges_that_are_left_out_speak_as_well(world, left_out):
+def test_ranges_that_are_left_out_speak_as_well(left_out):
     """Of a robot that only its odometry carries nothing confirms the place."""
+    world = two_robots(2, steps=60)
     store = filled(GraphStore(2), world.increments(6))
     ranges, moved = store.whole.ranges, world.truth.translation.copy()
     late = np.arange(len(moved)) >= world.row(1, 50)
@@ -104,31 +107,19 @@ def test_ranges_that_are_left_out_speak_as_well(world, left_out):
                           store.whole.poses.robot[end] == 1 for end in ranges.source])
     if left_out:
         store.treat(Treatment((stretch(BURST, 'B', own, store.whole),)))
-    graph = store.graph
-    rows = {name: np.arange(len(table)) for name, table in graph.tables().items()}
-    verdict = SimpleNamespace(segments=(), noise=Noise())
-    assert contradictions(
-        store, world.truth, rows, squared_residuals(graph, world.truth), verdict, config()) == {}
-    said = contradictions(store, off, rows, squared_residuals(graph, off), verdict, config())
-    assert 'newest measurements of B do not fit' in said['B']
+    assert said_of(store, world.truth) == {}
+    assert 'newest measurements of B do not fit' in said_of(store, off)['B']
 
 
 def test_a_robot_that_is_not_where_its_odometry_has_it_is_withdrawn_by_coarse_ranges():
     world = two_robots(3, steps=60, range_sigma=0.5)
     store = filled(GraphStore(2), world.increments(6))
-    graph, moved = store.graph, world.truth.translation.copy()
+    moved = world.truth.translation.copy()
     late = np.arange(len(moved)) >= world.row(1, 50)
-    moved[late & (graph.poses.robot == 1)] += [1.2, -1.0]
+    moved[late & (store.graph.poses.robot == 1)] += [1.2, -1.0]
     off = type(world.truth)(world.truth.rotation, moved, world.truth.landmarks)
-    rows = {name: np.arange(len(table)) for name, table in graph.tables().items()}
-    verdict = SimpleNamespace(segments=(), noise=Noise())
-
-    def said(estimate):
-        return contradictions(
-            store, estimate, rows, squared_residuals(graph, estimate), verdict, config())
-
-    assert said(world.truth) == {}
-    assert re.search(r'the odometry of B has not held for \d s', said(off)['B'])
+    assert said_of(store, world.truth) == {}
+    assert re.search(r'the odometry of B has not held for \d s', said_of(store, off)['B'])
 
 
 @pytest.mark.parametrize(('wrong', 'sigma', 'words'), [
@@ -175,17 +166,13 @@ def test_another_map_that_fits_about_as_well_leaves_its_robots_ambiguous(
     assert not ambiguous or ('chi-square' in b.missing and 'has it 5.0 m away' in b.missing)
 
 
-SCALE = 'odometry_scale of B'
-
-
 def beside(situation, gap, here, there, *, metres=(0.0, 5.0), shift=0.0, risk=0.05):
     """{robot: why not} beside a map that costs `gap` more and has A and B so many `metres` away.
 
-    `here`, `there`: evidence of the scale of B's odometry in the two maps; with that fault B is
-    `shift` metres further away in the other one.
+    `here`, `there`: evidence of a scale of B's odometry, which `shift`s B further in the other one.
     """
     contest, found, options = situation
-    number = found.undetected.causes.index(SCALE)
+    number = found.undetected.causes.index('odometry_scale of B')
 
     def with_evidence(value, away):
         evidence = np.full(len(found.undetected.causes), -20.0)

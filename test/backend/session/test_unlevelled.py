@@ -27,10 +27,7 @@ def tilted(robot):
 
 
 def driven(graph, truth, name=None, since=0):
-    """Solutions of a session, each with the rows of the truth that are its poses.
-
-    The verticals of a robot are known to be wrong from increment `since` on.
-    """
+    """(solution, rows of the truth) by increment; wrong verticals are known from `since` on."""
     session = Session(config(3))
     solutions = ticks(session, [
         one.replaced(unlevelled=(name,)) if name and number >= since else one
