@@ -6,12 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from journal_world import Run, kept, no_objects, same_graph, simulated
+from backend_world import same
+from journal_world import Run, kept, no_objects, simulated
 from waiting import until
 
 from sparser_ros.backend.process import journal, wire
@@ -21,6 +21,11 @@ from sparser_ros.backend.process.worker import KeptMap
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.treatment import Ruling, Rulings
 from sparser_ros.config import SparserError
+
+NOBODY = 65534
+"""A user who owns nothing; permissions do not bind the first one."""
+THIN = {'keyframes': {'max_count': 40, 'distance_m': 0.3}, 'odometry': {'history_s': 2.0}}
+THINNER = {'keyframes': {'max_count': 16, 'distance_m': 0.2}, 'odometry': {'history_s': 2.0}}
 
 
 @pytest.fixture(scope='module')
@@ -32,21 +37,11 @@ def messages_in(records):
     return [one for record in records if record.kind == MESSAGES for one in record.body]
 
 
-def test_every_message_comes_back(tmp_path, recording):
-    parameters, messages = recording
-    Run(parameters, tmp_path).play(messages).close()
-    session = kept(tmp_path)
-    assert messages_in(session.records) == messages and not session.notes
-    assert session.messages == len(messages)
-
-
 def test_a_message_is_on_disk_once_its_record_is_safe(tmp_path, recording):
     parameters, messages = recording
     run = Run(parameters, tmp_path).play(messages[:20])
     number = run.take()
-    end = time.monotonic() + 300
-    while not run.recording.safe(number) and time.monotonic() < end:
-        time.sleep(0.001)
+    until(lambda: run.recording.safe(number), 'the disk')
     copy = tmp_path.with_name('copy')
     shutil.copytree(tmp_path, copy)
     assert messages_in(kept(copy).records) == messages[:20]
@@ -184,13 +179,6 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path, recording):
     assert (tmp_path / 'file').read_text() == 'in the way'
 
 
-NOBODY = 65534
-"""A user who owns nothing; permissions do not bind the first one."""
-
-
-THIN = {'keyframes': {'max_count': 40, 'distance_m': 0.3}, 'odometry': {'history_s': 2.0}}
-
-
 @pytest.mark.parametrize('segment_mb', [64.0, 0.1])
 @pytest.mark.parametrize('thin', [{}, THIN], ids=['whole', 'thinned'])
 def test_a_run_in_pieces_gives_the_graph_of_the_whole(tmp_path, recording, thin, segment_mb):
@@ -201,12 +189,12 @@ def test_a_run_in_pieces_gives_the_graph_of_the_whole(tmp_path, recording, thin,
     ends = np.random.default_rng(1).integers(10, len(messages), 4).tolist()
     for end in [10, *sorted(ends), len(messages)]:
         run = Run(parameters, tmp_path, resume=True, segment_mb=segment_mb)
-        assert run.start.messages == begin and not run.start.notes
+        assert run.start.messages == begin and not run.start.notes and not run.recording.findings
         run.play(messages[begin:end], begin, flush=end == len(messages)).close()
         begin = end
     back = Run(parameters, tmp_path, resume=True, segment_mb=segment_mb).close()
     for one in (run, back):
-        assert same_graph(one.graph, whole.graph)
+        assert same(one.graph, whole.graph)
         assert one.frontend.counters.as_dict() == whole.frontend.counters.as_dict()
         assert one.frontend.thinnings == whole.frontend.thinnings
 
@@ -219,7 +207,7 @@ def test_a_reset_begins_a_session_of_its_own(tmp_path, recording):
     run.increments.clear()
     run.play(messages[300:700], 300).close()
     back = Run(parameters, tmp_path, resume=True).close()
-    assert same_graph(back.graph, run.graph) and back.start.messages == len(messages[300:700])
+    assert same(back.graph, run.graph) and back.start.messages == len(messages[300:700])
 
 
 def test_other_robots_begin_another_session_and_other_values_are_named(tmp_path, recording):
@@ -235,11 +223,6 @@ def test_other_robots_begin_another_session_and_other_values_are_named(tmp_path,
     assert not run.recording.resumed and not run.increments
     after = {path.name: path.read_bytes() for path in tmp_path.glob('*.journal')}
     assert len(after) == len(before) + 1 and all(after[name] == before[name] for name in before)
-
-
-def test_nothing_to_resume_is_a_fresh_start(tmp_path, recording):
-    run = Run(recording[0], tmp_path / 'new', resume=True).close()
-    assert not run.recording.resumed and not run.increments and not run.recording.findings
 
 
 @pytest.fixture
@@ -267,7 +250,6 @@ def read_only():
 
 
 def test_a_journal_that_can_only_be_read_is_resumed_and_told(read_only, recording):
-    """A new map began without a word. Once the disk can be written again the journal goes on."""
     parameters, messages = recording
     folder, only_reading = read_only
     run = Run(parameters, folder).play(messages[:400], flush=True)
@@ -278,10 +260,8 @@ def test_a_journal_that_can_only_be_read_is_resumed_and_told(read_only, recordin
     with only_reading():
         kept = Recording(config, folder, no_objects)
         replayed.increments = kept.session.increments
-        assert same_graph(replayed.graph, run.graph)
-        end = time.monotonic() + 60
-        while not kept.findings and time.monotonic() < end:
-            time.sleep(0.02)
+        assert same(replayed.graph, run.graph)
+        until(lambda: kept.findings, 'a finding')
         finding, = kept.findings
         assert finding.kind == 'journal_failed' and 'nothing new is kept' in finding.text
         assert 'readonly database' in finding.text or 'unable to open' in finding.text
@@ -313,10 +293,7 @@ def test_what_the_operator_has_said_is_kept(tmp_path, recording, segment_mb):
     again.close()
 
 
-THINNED = {'keyframes': {'max_count': 16, 'distance_m': 0.2}, 'odometry': {'history_s': 2.0}}
-
-
-@pytest.fixture(scope='module', params=[{}, THINNED], ids=['whole', 'thinned'])
+@pytest.fixture(scope='module', params=[{}, THINNER], ids=['whole', 'thinned'])
 def session(request, tmp_path_factory):
     """(parameters, path, messages, graph) of a session with a state, increments and a map."""
     folder = tmp_path_factory.mktemp('session')
@@ -340,7 +317,6 @@ def session(request, tmp_path_factory):
 
 
 def test_no_damaged_byte_brings_anything_wrong(session, tmp_path):
-    """What cannot be read is told; the rest is as it was, and a session that can go on does."""
     _, path, count, _ = session
     data, sound = path.read_bytes(), {str(one) for one in journal.read(path)[0]}
     told = read = 0
@@ -372,9 +348,9 @@ def test_a_session_with_a_damaged_record_goes_on_in_another_file(session, tmp_pa
     before = copy.read_bytes()
     run = Run(parameters, tmp_path, resume=True).close()
     assert 'damaged' in run.start.notes[0] and copy.read_bytes() == before
-    assert same_graph(run.graph, graph) == (kind != MESSAGES)
+    assert same(run.graph, graph) == (kind != MESSAGES)
     again = Run(parameters, tmp_path, resume=True).close()
-    assert same_graph(again.graph, run.graph) and not again.start.notes
+    assert same(again.graph, run.graph) and not again.start.notes
 
 
 @pytest.mark.parametrize('kind', [GRAPH, STATE])

@@ -7,13 +7,11 @@ import pickle
 import pytest
 from backend_world import World, carried, filled, same
 from backend_world import config as backend_config
-from frontend_world import Robot, config
 
 from sparser_ros.backend.process.wire import decode, increment_message, message, pack, unpack
 from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import GraphError, SparserError
-from sparser_ros.frontend import Frontend, Inputs
 
 
 @pytest.fixture
@@ -41,23 +39,6 @@ def test_increments_and_solutions_survive(increments):
     solution = session.solve()
     assert same(carried(solution), solution)
     assert decode(message('beat')).kind == 'beat'
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
-def test_a_front_end_goes_on_from_its_bytes(dimension):
-    options = config(dimension=dimension)
-    robot = Robot('A', dimension, 1)
-    frontend = Frontend(options)
-    for step in range(20):
-        frontend.add(robot.odometry(0.1 * step))
-    back, inputs = unpack(pack((frontend, Inputs(options))))
-    assert [r.topic for r in inputs.routes] == [r.topic for r in Inputs(options).routes]
-    for one in (frontend, back):
-        for step in range(20, 60):
-            one.add(robot.odometry(0.1 * step))
-    first, second = frontend.take(True), back.take(True)
-    assert same(first, second)
-    assert frontend.counters.as_dict() == back.counters.as_dict()
 
 
 class Forged:
