@@ -15,12 +15,6 @@ from sparser_ros.backend.calibrate.radio_model import (
     radio_model,
     range_leverages,
 )
-from sparser_ros.backend.calibrate.range_errors import (
-    blocked_density,
-    clear_density,
-    clear_paths,
-    range_noise,
-)
 from sparser_ros.backend.calibrate.self_calibration import OdometryNoise
 from sparser_ros.backend.integrity import noise
 from sparser_ros.backend.integrity.linear_model import linear_model
@@ -38,14 +32,14 @@ from sparser_ros.solver import solve
 from sparser_ros.solver.covariance import Linearised
 
 SHARP = SolverConfig(gradient_tolerance=1e-16, cost_tolerance=1e-13)
+ROBOTS, BEACONS, EACH = 3, 6, 60
+SIGMA = 0.1
 
 
 @pytest.fixture(scope='module')
 def made():
-    """A small world without blocked ranges, its map, and the ends of its ranges.
-
-    In space, where the cost counts rotations as their noise says, as the model does.
-    """
+    """A small world in space without blocked ranges, its map, and the ends of its ranges."""
+    # In space the cost counts rotations as their noise says, as the model does.
     world = radio_world(3, dimension=3, steps=40, sigma_factor=1.0, blocked=0.0)
     result = solve(world.measured, SHARP, initial=world.truth)
     return world, result.estimate, range_ends(world.measured)
@@ -104,7 +98,6 @@ def test_a_posterior_is_that_of_all_parameters_together():
         found.values, covariance @ (information @ at - gradient), atol=1e-12)
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_components_are_those_of_dense_projections(dimension, monkeypatch):
     monkeypatch.setattr(noise, 'PROBES', 400)
     world = radio_world(
@@ -152,9 +145,6 @@ def test_what_else_explains_residuals_is_no_fault_of_the_odometry(
     assert all(np.sign(value) == np.sign(excess[part == TURNS]) for (part, _), value in log.items())
 
 
-ROBOTS, BEACONS, EACH = 3, 6, 60
-
-
 def measured(sigma_m, seed=0):
     """(ends, ranges that claim `sigma_m`, a number or by distance, standard normal numbers)."""
     rng = np.random.default_rng(seed)
@@ -174,7 +164,7 @@ def measured(sigma_m, seed=0):
 def found(ends, ranges, residual):
     """Of residuals predicted minus measured."""
     count = len(residual)
-    return range_noise(
+    return range_errors.range_noise(
         ends, ranges, residual, np.zeros(count), None, np.ones(count, dtype=bool))
 
 
@@ -218,11 +208,7 @@ def test_a_pair_that_is_blocked_for_long_is_no_noise_of_its_radios(share):
     assert np.sqrt(noise.variance(ends, ranges)) == pytest.approx(0.1, rel=0.1)
 
 
-SIGMA = 0.1
-
-
 def ends_of(count, pairs=2, step_s=1.0):
-    """Ranges of a robot to beacons in turns."""
     target = 1 + np.arange(count) % pairs
     return RangeEnds(
         ('A', *(f'L{k}' for k in range(pairs))), 1, np.zeros(count, dtype=np.int64), target,
@@ -231,7 +217,7 @@ def ends_of(count, pairs=2, step_s=1.0):
 
 def test_densities_integrate_to_one():
     x = np.linspace(-300, 300, 600_001)
-    for density in (clear_density, blocked_density):
+    for density in (range_errors.clear_density, range_errors.blocked_density):
         assert np.sum(np.exp(density(x, np.full(len(x), SIGMA)))) * (x[1] - x[0]) == pytest.approx(
             1.0, abs=1e-3)
 
@@ -242,7 +228,7 @@ def test_probabilities_are_those_of_all_sequences_of_states(monkeypatch):
     ends, rng = ends_of(10, step_s=2.0), np.random.default_rng(1)
     x, share = SIGMA * rng.normal(size=10) + 0.3 * (rng.random(10) < 0.4), 0.05
     sigma = np.full(10, SIGMA)
-    density = np.exp([clear_density(x, sigma), blocked_density(x, sigma)])
+    density = np.exp([range_errors.clear_density(x, sigma), range_errors.blocked_density(x, sigma)])
     rest, stay = np.array([1 - share, share]), np.exp(-2.0 / range_errors.PERSISTENCE_S)
     move = stay * np.eye(2) + (1 - stay) * rest
     for pair in (0, 1):
@@ -252,7 +238,8 @@ def test_probabilities_are_those_of_all_sequences_of_states(monkeypatch):
             chance = rest[states[0]] * np.prod(move[states[:-1], states[1:]]) * np.prod(
                 density[states, own])
             total, clear = total + chance, clear + chance * (np.array(states) == 0)
-        np.testing.assert_allclose(clear_paths(ends, x, sigma)[own], clear / total, rtol=1e-9)
+        found = range_errors.clear_paths(ends, x, sigma)[own]
+        np.testing.assert_allclose(found, clear / total, rtol=1e-9)
 
 
 def test_a_burst_is_seen_where_a_single_range_would_pass():
@@ -260,17 +247,17 @@ def test_a_burst_is_seen_where_a_single_range_would_pass():
     ends = ends_of(200)
     x = SIGMA * rng.normal(size=200)
     burst = (ends.second == 1) & (ends.seconds >= 40) & (ends.seconds < 50)
-    clear = clear_paths(ends, x + np.where(burst, 0.25, 0.0), np.full(200, SIGMA))
+    clear = range_errors.clear_paths(ends, x + np.where(burst, 0.25, 0.0), np.full(200, SIGMA))
     assert np.mean(clear[burst]) < 0.2 and np.mean(clear[~burst]) > 0.95
     single = ends.seconds == 45
-    alone = clear_paths(ends, x + np.where(single, 0.25, 0.0), np.full(200, SIGMA))
+    alone = range_errors.clear_paths(ends, x + np.where(single, 0.25, 0.0), np.full(200, SIGMA))
     assert np.all(alone[single] > 0.5)
 
 
 def test_long_ranges_are_doubted_sooner_than_short_ones():
     ends, sigma = ends_of(60), np.full(60, SIGMA)
     alone = 0.45 * (np.arange(60) == 30)
-    long, short = (clear_paths(ends, sign * alone, sigma)[30] for sign in (1, -1))
+    long, short = (range_errors.clear_paths(ends, sign * alone, sigma)[30] for sign in (1, -1))
     assert long < 0.5 < short
-    assert clear_paths(ends, -10 * alone, sigma)[30] < 0.01
-    assert len(clear_paths(ends_of(0), np.zeros(0), np.zeros(0))) == 0
+    assert range_errors.clear_paths(ends, -10 * alone, sigma)[30] < 0.01
+    assert len(range_errors.clear_paths(ends_of(0), np.zeros(0), np.zeros(0))) == 0

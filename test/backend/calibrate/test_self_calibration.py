@@ -8,18 +8,8 @@ from faulty_world import odometry_scaled
 from faulty_world import world as world_of
 from radio_world import radio_world
 
+from sparser_ros.backend.calibrate import results
 from sparser_ros.backend.calibrate.antennas_and_clocks import LeverRow
-from sparser_ros.backend.calibrate.results import (
-    advice,
-    as_dict,
-    calibrated_config,
-    lines,
-    odometry_rows,
-    pair_rows,
-    radio_rows,
-    radio_settings,
-    scale_determined,
-)
 from sparser_ros.backend.calibrate.self_calibration import held_to, robust_solver, self_calibrate
 from sparser_ros.cli.calibrate_command import show_levers
 from sparser_ros.config import SolverConfig, SparserConfig
@@ -58,11 +48,11 @@ def test_biases_are_found_within_their_sigmas(seed, known):
 def test_sigmas_are_found_whatever_is_claimed(factor):
     found = calibrated(radio_world(4, sigma_factor=factor))
     claimed = 1 / np.sqrt(found.measured.ranges.precision[0])
-    sigma = [row.sigma_m for row in pair_rows(found)]
+    sigma = [row.sigma_m for row in results.pair_rows(found)]
     assert claimed == pytest.approx(0.1 * factor)
     assert np.median(sigma) == pytest.approx(0.1, rel=0.1)
     assert np.all(np.abs(np.array(sigma) - 0.1) < 0.05)
-    said = [words for words in advice(found) if 'claimed sigmas' in words]
+    said = [words for words in results.advice(found) if 'claimed sigmas' in words]
     assert ('too small' if factor < 1 else 'too large') in said[0]
 
 
@@ -81,9 +71,9 @@ def test_what_cannot_be_observed_is_said_and_changes_nothing():
     found = self_calibrate(longer(graph, 0.4), place.truth, ESTIMATE, SOLVER)
     assert not found.applied
     assert found.parameters.bias_m == pytest.approx(0.0)
-    assert not any(row.determined for row in radio_rows(found))
-    assert 'drive' in advice(found)[0]
-    assert as_dict(found)['undetermined']
+    assert not any(row.determined for row in results.radio_rows(found))
+    assert 'drive' in results.advice(found)[0]
+    assert results.as_dict(found)['undetermined']
 
 
 def test_a_radio_that_is_known_keeps_its_bias():
@@ -105,7 +95,6 @@ def test_a_graph_without_ranges_has_nothing_to_calibrate():
 
 
 def stretched(made, factor):
-    """The odometry of all robots is too long by a factor."""
     for robot in range(len(made.robots)):
         made = odometry_scaled(made, robot, factor)
     return made
@@ -131,10 +120,10 @@ def test_odometry_that_is_too_long_is_no_bias(known):
     assert not free.applied or sigma < 0.05
     if known:
         assert not free.applied
-        rows = odometry_rows(free)
+        rows = results.odometry_rows(free)
         assert all(row.determined for row in rows)
         assert [row.scale for row in rows] == pytest.approx([1 / 1.015] * 3, abs=0.003)
-        assert any('odometry of A: scale 0.98' in line for line in lines(free))
+        assert any('odometry of A: scale 0.98' in line for line in results.lines(free))
 
 
 def test_a_common_bias_is_found_beside_the_odometrys_scale_where_beacons_are_known():
@@ -149,10 +138,9 @@ def test_a_common_bias_is_found_beside_the_odometrys_scale_where_beacons_are_kno
 
 def test_a_scale_of_ranges_without_known_beacons_is_the_maps_size_and_is_left_alone():
     made = radio_world(4, scaled=True)
-    found = self_calibrate(
-        made.measured, made.truth, CalibrationConfig(sigma='estimate', scale_sigma=0.006), SOLVER)
-    assert scale_determined(found) is False
-    assert any('the scale of ranges is not determined' in words for words in advice(found))
+    found = calibrated(made, CalibrationConfig(sigma='estimate', scale_sigma=0.006))
+    assert results.scale_determined(found) is False
+    assert any('the scale of ranges is not determined' in words for words in results.advice(found))
     assert abs(found.parameters.scale - 1) < 0.25 * 0.006, 'next to nothing of it is applied'
     assert found.applied, 'biases are'
 
@@ -179,8 +167,7 @@ def with_claims(factor, steps=480):
     claim = np.where(world.measured.poses.robot[rel.i] == 1, factor, 1.0)
     measured = world.measured.replaced(relative_poses=rel.replaced(
         tau=rel.tau / claim**2, kappa=rel.kappa / claim**2))
-    return world, self_calibrate(
-        measured, world.truth, CalibrationConfig(sigma='estimate'), SolverConfig())
+    return world, self_calibrate(measured, world.truth, ESTIMATE, SOLVER)
 
 
 @pytest.mark.parametrize('factor', [0.2, 5.0])
@@ -189,9 +176,9 @@ def test_claims_of_one_robot_that_are_wrong_are_found(factor):
     noise, sigma = found.odometry_noise.noise.log_factor, found.odometry_noise.log_sigma
     assert noise and {robot for _, robot in noise} == {'B'}
     assert all(abs(log + 2 * np.log(factor)) < 3.3 * sigma[name] for name, log in noise.items())
-    said = [words for words in advice(found) if 'odometry of B' in words]
+    said = [words for words in results.advice(found) if 'odometry of B' in words]
     assert ('too small' if factor < 1 else 'too large') in said[0]
-    row = odometry_rows(found)[1]
+    row = results.odometry_rows(found)[1]
     factors = np.array([row.translation_sigma_factor, row.rotation_sigma_factor])
     assert np.all((factors == 1) | ((factors > 1) == (factor < 1)))
 
@@ -207,16 +194,14 @@ def test_held_to_a_reference_radios_settle_and_odometry_stays():
     world = radio_world(8, sigma_factor=1.0, steps=120)
     held = held_to(
         world.measured, world.truth.translation, np.ones(world.measured.n_poses, dtype=bool), 0.02)
-    found = self_calibrate(held, None, CalibrationConfig(), SolverConfig())
+    found = self_calibrate(held, None, CalibrationConfig(), SOLVER)
     assert found.applied and not found.doubted
     assert not found.odometry_noise.noise
 
 
 @pytest.fixture(scope='module')
 def found():
-    world = radio_world(1, scaled=True)
-    return self_calibrate(
-        world.measured, world.truth, CalibrationConfig(scale_sigma=0.02), SolverConfig())
+    return calibrated(radio_world(1, scaled=True), CalibrationConfig(scale_sigma=0.02))
 
 
 def config():
@@ -228,7 +213,7 @@ def config():
 
 def test_the_front_end_corrects_ranges_as_the_calibration_did(found):
     before = config()
-    after = calibrated_config(before, found, noise=False)
+    after = results.calibrated_config(before, found, noise=False)
     raw = 12.0
     once = _ranges_of(before, raw)
     twice = _ranges_of(after, raw)
@@ -240,7 +225,7 @@ def test_the_front_end_corrects_ranges_as_the_calibration_did(found):
 
 
 def test_sigmas_of_radios_replace_what_messages_claim(found):
-    after = calibrated_config(config(), found, noise=True)
+    after = results.calibrated_config(config(), found, noise=True)
     names = list(found.ends.names)
     variance = found.noise.radio_variance
     expected = np.sqrt(variance[0] + variance[names.index('L0')])
@@ -250,7 +235,7 @@ def test_sigmas_of_radios_replace_what_messages_claim(found):
 def test_a_lever_arm_that_is_absurd_is_doubted_and_stays(found, capsys):
     far = LeverRow('A', (2.6, -0.92), (0.02, 0.02))
     assert far.significant(3.0) and not far.to_move(3.0)
-    settings = radio_settings(config(), found, noise=True, levers=[far])['radios']
+    settings = results.radio_settings(config(), found, noise=True, levers=[far])['radios']
     assert not any('lever_arm' in entry for entry in settings.values())
     show_levers([far, LeverRow('B', (0.3, 0.0), (0.02, 0.02))])
     shown = capsys.readouterr().out.splitlines()

@@ -55,7 +55,6 @@ def test_an_altimeter_that_drifts_is_named_and_may_have_moved_its_robot(metres, 
     hidden = found.undetected
     of_b = [cause == f'{ALTIMETER} of B' for cause in hidden.causes]
     assert np.sum(hidden.likely(0.01)[of_b]) > 0.9
-    # It goes on: half of its time later it is half as far again.
     later = hidden.driven_on(
         np.zeros((2, 3)), np.full(2, 0.5 * (1 - since) * STEPS), np.tile(np.eye(3, 6), (2, 1, 1)))
     likely = np.where(of_b, hidden.likely(0.01), 0.0)
@@ -73,7 +72,6 @@ def test_a_drift_that_is_over_stays_a_fault():
     hidden = found.undetected
     of_b = np.array([cause == f'{ALTIMETER} of B' for cause in hidden.causes])
     assert np.sum(hidden.likely(0.01)[of_b]) > 0.99
-    # It goes no further.
     column = max(np.flatnonzero(of_b), key=lambda k: hidden.evidence[k])
     later = hidden.driven_on(np.zeros((2, 3)), np.full(2, 30.0), np.tile(np.eye(3, 6), (2, 1, 1)))
     assert later.lone_shift[1, 2, column] == hidden.lone_shift[1, 2, column]

@@ -5,15 +5,7 @@ import pytest
 from backend_world import longer
 from faulty_world import graph, solved, world
 
-from sparser_ros.backend.integrity.doubts import (
-    REJECTED_WEIGHT,
-    Rows,
-    Stretch,
-    doubt_finding,
-    doubted_sources,
-    exceeds,
-    upper_share,
-)
+from sparser_ros.backend.integrity import doubts
 from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.faults import hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
@@ -34,15 +26,6 @@ def ends_of(rng, count=1500):
                      np.sort(rng.uniform(0, 150, count)))
 
 
-def ranges(seed=0, share=0.05):
-    """Ends, which ranges do not fit, and errors in metres."""
-    rng = np.random.default_rng(seed)
-    sources = ends_of(rng)
-    count = len(sources.seconds)
-    far = rng.random(count) < share
-    return sources, far, np.where(far, rng.uniform(2, 20, count), rng.normal(0, 0.1, count))
-
-
 def honest(seed):
     """Ends and whitened residuals."""
     rng = np.random.default_rng(seed)
@@ -51,7 +34,7 @@ def honest(seed):
 
 
 def rows(far, error):
-    return Rows(error, error / 0.1, far)
+    return doubts.Rows(error, error / 0.1, far)
 
 
 def test_bounds_hold_the_share_that_was_drawn():
@@ -59,43 +42,29 @@ def test_bounds_hold_the_share_that_was_drawn():
     outside = 0
     for _ in range(2000):
         count = int(rng.binomial(200, 0.3))
-        assert count / 200 < upper_share(count, 200, 0.05)
-        outside += upper_share(count, 200, 0.05) < 0.3
+        assert count / 200 < doubts.upper_share(count, 200, 0.05)
+        outside += doubts.upper_share(count, 200, 0.05) < 0.3
     assert outside < 2000 * 0.05 * 1.2
-    assert upper_share(0, 0, ALARM) == 1.0
-    assert not exceeds(0, 0, 0.2, ALARM)
+    assert doubts.upper_share(0, 0, ALARM) == 1.0
+    assert not doubts.exceeds(0, 0, 0.2, ALARM)
 
 
 def test_one_source_is_doubted_and_not_those_it_talks_to():
-    sources, far, error = ranges()
+    rng = np.random.default_rng(0)
+    sources = ends_of(rng)
+    far = rng.random(1500) < 0.05
+    error = np.where(far, rng.uniform(2, 20, 1500), rng.normal(0, 0.1, 1500))
     bad = sources.at(1) & (np.random.default_rng(2).random(len(far)) < 0.6)
-    found = doubted_sources(sources, rows(far | bad, np.where(bad, 3.0, error)), ALARM)
+    found = doubts.doubted_sources(sources, rows(far | bad, np.where(bad, 3.0, error)), ALARM)
     assert [doubt.source for doubt in found] == [1]
-    finding = doubt_finding(sources, found[0])
+    finding = doubts.doubt_finding(sources, found[0])
     assert finding.subject == 'B' and '3.0 m too long' in finding.text
     assert finding.value == pytest.approx(62, abs=6)
 
 
-def found(sources, whitened, weight=None, taken=()):
-    weight = np.ones(len(whitened)) if weight is None else weight
-    return shifts(
-        sources, rows(np.abs(whitened) > 3.3, SIGMA * whitened), weight, set(taken), ALARM, CONFIG)
-
-
-def stretch(sources, source, begin, end):
-    return sources.at(source) & (sources.seconds >= begin) & (sources.seconds < end)
-
-
-@pytest.mark.parametrize('source', [1, 4])
-@pytest.mark.parametrize('size', [1.5, -1.5])
-def test_a_stretch_is_found_with_its_times(source, size):
-    sources, whitened = honest(source)
-    own = stretch(sources, source, 67, 93)
-    one = {shift.source: shift for shift in found(sources, whitened + size * own)}[source]
-    assert one.begin_s == pytest.approx(67, abs=3) and one.end_s == pytest.approx(93, abs=3)
-    assert np.isin(np.flatnonzero(own), one.rows).mean() > 0.9
-    assert np.isin(one.rows, np.flatnonzero(own)).mean() > 0.9
-    assert ('long' if size > 0 else 'short') in one.finding(np.array([size])).text
+def found(sources, whitened):
+    return shifts(sources, rows(np.abs(whitened) > 3.3, SIGMA * whitened),
+                  np.ones(len(whitened)), set(), ALARM, CONFIG)
 
 
 def test_honest_ranges_have_none():
@@ -104,10 +73,11 @@ def test_honest_ranges_have_none():
 
 def test_what_fills_most_of_the_time_or_lies_far_back_is_no_burst():
     sources, whitened = honest(3)
-    often = found(sources, whitened + 2.0 * stretch(sources, 1, 20, 130))
+    seconds, of_b = sources.seconds, sources.at(1)
+    often = found(sources, whitened + 2.0 * (of_b & (seconds >= 20) & (seconds < 130)))
     assert 1 not in {one.source for one in often}
-    old = RangeEnds(sources.names, 3, sources.first, sources.second, sources.seconds * 10)
-    late = found(old, whitened + 2.0 * stretch(old, 1, 100, 300))
+    old = RangeEnds(sources.names, 3, sources.first, sources.second, seconds * 10)
+    late = found(old, whitened + 2.0 * (of_b & (seconds >= 10) & (seconds < 30)))
     assert all(one.end_s >= old.seconds.max() - CONFIG.memory_s for one in late)
 
 
@@ -123,23 +93,13 @@ def moved(made, truth, name, way, begin_s):
     return longer(made, np.where(rows, after - before, 0.0)), rows
 
 
-def steps(made, estimate, weights=None):
-    weight = 1.0 if weights is None else np.where(
-        weights['ranges'] < REJECTED_WEIGHT, 0.0, weights['ranges'])
-    root = np.sqrt(made.ranges.precision * weight)
-    return beacon_steps(
-        range_ends(made), range_directions(made, estimate),
-        -range_residuals(made, estimate) * root, root, CONFIG)
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_derivatives_agree_with_differences(dimension):
     place = world(2, dimension)
     made = graph(place, 2)
     way, sources = 1e-4 * np.ones(dimension), range_ends(made)
     changed, rows = moved(made, place.truth, 'L1', way, 40.0)
     model = linear_model(made, place.truth, {})
-    step = Stretch(4, 'L1', np.flatnonzero(rows), 40.0, 90.0, lambda _: None, landmark=1)
+    step = doubts.Stretch(4, 'L1', np.flatnonzero(rows), 40.0, 90.0, lambda _: None, landmark=1)
     one = next(one for one in hypotheses_of(
         model, sources, [step], CONFIG) if one.kind == 'beacon_moved')
     assert one.subject == 'L1'
@@ -154,7 +114,10 @@ def test_beacons_at_rest_are_suspected_as_seldom_as_stated():
     for seed in range(10):
         place = world(seed)
         made = graph(place, seed, share=0.0)
-        count += len(steps(made, place.truth))
+        root = np.sqrt(made.ranges.precision)
+        count += len(beacon_steps(
+            range_ends(made), range_directions(made, place.truth),
+            -range_residuals(made, place.truth) * root, root, CONFIG))
         assert not examine(made, *solved(made, place.truth), CONFIG).bursts
     # 60 beacons at 1 % each.
     assert count <= 3

@@ -163,10 +163,7 @@ def test_one_absurd_message_moves_no_map(name):
 @pytest.mark.parametrize('metres', [5.0, 4.8e6])
 @pytest.mark.parametrize('when', [(0,), (20,), (END_S,), (0, 19, 20)], ids=str)
 def test_false_fixes_alone_on_the_field_are_rejected(metres, when):
-    """What most of them agree on along the odometry counts, also where the first ones are false.
-
-    The heading of the robot comes from the fixes, too.
-    """
+    """What most of them agree on along the odometry counts, also where the first ones are false."""
     drive = Drive(beacons=False)
     drive.play(fixes={t: drive.fix(t, far(metres)) for t in when})
     assert drive.located and drive.error_m < 0.4

@@ -22,7 +22,6 @@ def of(place, limit=1.0, **options):
     return graph, (graph, place.truth, {}, graph.poses.stamp_ns, backend)
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize('known', [(), (0, 1, 2, 3)])
 def test_the_information_is_that_of_the_marginal_covariances(dimension, known):
     place = pair_world(dimension, known=known)
@@ -49,7 +48,6 @@ def test_robots_are_placed_once_ranges_tell_enough_and_sooner_with_a_wider_limit
     assert not np.any(narrow.placed & ~narrow.begun)
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_more_measurements_are_no_loss(dimension):
     place = pair_world(dimension, known=(), range_sigma=0.5)
     _, arguments = of(place, {2: 0.6, 3: 2.0}[dimension])

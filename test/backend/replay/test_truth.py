@@ -1,7 +1,6 @@
 """Ground truth sparser than keyframes: filled in, and what is left out is said."""
 
 import numpy as np
-import pytest
 from frontend_world import SECOND
 
 from sparser_ros.backend.replay.truth import TruthTrack, uncovered
@@ -10,6 +9,8 @@ from sparser_ros.linalg.rotations import angle_to_matrix, matrix_to_quat, rotvec
 
 RADIUS_M, SPEED = 2.0, 1.0
 START_NS = 1_700_000_000 * SECOND
+KEYFRAMES = np.arange(0.25, 38.0, 0.5)
+STAMPS = START_NS + np.round(KEYFRAMES * SECOND).astype(np.int64)
 
 
 def pose(seconds, dimension):
@@ -34,11 +35,6 @@ def track(dimension, times):
     return result
 
 
-KEYFRAMES = np.arange(0.25, 38.0, 0.5)
-STAMPS = START_NS + np.round(KEYFRAMES * SECOND).astype(np.int64)
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_between_sparse_truth_the_way_is_a_curve(dimension):
     """Straight lines cut the corners, by 5 cm at 1 Hz."""
     truth = track(dimension, np.arange(0.0, 40.0))
