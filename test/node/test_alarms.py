@@ -9,14 +9,7 @@ import pytest
 
 from sparser_ros.backend.process.worker import WorkerState
 from sparser_ros.graph.finding import Finding
-from sparser_ros.node.alarms import (
-    NEW_S,
-    ClockWatch,
-    FindingBoard,
-    Staleness,
-    failures,
-    without_echoes,
-)
+from sparser_ros.node import alarms
 from sparser_ros.node.status import MOST_TEXT, joined
 
 ALL = Finding('data_stale', 'all inputs', 'no data for 12 s', 12.0, 's')
@@ -29,6 +22,9 @@ BIAS = Finding('range_bias', 'B', 'ranges of radio B are 0.48 m too long', 0.48,
 RUNNING = WorkerState(
     pid=1, auditor_pid=2, busy=False, restarting=False, auditor_missing='', restarts=0,
     settled=True, failed='', text='running')
+SWAP = Finding('radios_swapped', 'B and C', 'ranges of radios B and C fit better when swapped')
+OTHER = Finding('something', 'X', 'X')
+S = 10**9
 
 
 @pytest.mark.parametrize(('findings', 'told'), [
@@ -36,34 +32,28 @@ RUNNING = WorkerState(
     ([B, A_SILENT, B_SILENT, TOPIC], [B, A_SILENT, TOPIC]),
     ([B_SILENT, TOPIC], [B_SILENT, TOPIC])])
 def test_nothing_repeats_that_data_have_stopped(findings, told):
-    assert without_echoes(findings) == told
+    assert alarms.without_echoes(findings) == told
 
 
 def test_an_auditor_that_was_lost_is_a_finding_and_one_that_starts_is_not():
-    assert failures(RUNNING) == []
-    assert failures(replace(RUNNING, auditor_missing='the auditor starts')) == []
-    (lost,) = failures(replace(
+    assert alarms.failures(RUNNING) == []
+    assert alarms.failures(replace(RUNNING, auditor_missing='the auditor starts')) == []
+    (lost,) = alarms.failures(replace(
         RUNNING, auditor_missing='the auditor process was lost', restarts=1))
     assert lost.kind == 'auditor_lost' and 'auditor' in lost.text
 
 
-SWAP = Finding('radios_swapped', 'B and C', 'ranges of radios B and C fit better when swapped')
-OTHER = Finding('something', 'X', 'X')
-
-
 def test_new_findings_come_first_then_the_worst():
-    board = FindingBoard()
+    board = alarms.FindingBoard()
     assert board.ordered([BIAS, SWAP, OTHER], 0.0) == (SWAP, BIAS, OTHER)
-    assert board.ordered([BIAS, SWAP, OTHER], 2 * NEW_S) == (SWAP, BIAS, OTHER)
+    assert board.ordered([BIAS, SWAP, OTHER], 2 * alarms.NEW_S) == (SWAP, BIAS, OTHER)
     new = Finding('range_bias', 'C', 'ranges of radio C are 1.00 m too short')
-    assert board.ordered([BIAS, SWAP, new], 3 * NEW_S) == (new, SWAP, BIAS)
-    assert board.ordered([BIAS, SWAP, new], 5 * NEW_S) == (SWAP, BIAS, new)
-    # But what stops all stays before them.
-    board.ordered([ALL], 6 * NEW_S)
-    assert board.ordered([ALL, BIAS], 8 * NEW_S) == (ALL, BIAS)
-    # Equal ones are said once, and one that returns is new.
-    assert board.ordered([SWAP, SWAP], 20 * NEW_S) == (SWAP,)
-    assert board.ordered([SWAP, BIAS], 40 * NEW_S) == (BIAS, SWAP)
+    assert board.ordered([BIAS, SWAP, new], 3 * alarms.NEW_S) == (new, SWAP, BIAS)
+    assert board.ordered([BIAS, SWAP, new], 5 * alarms.NEW_S) == (SWAP, BIAS, new)
+    board.ordered([ALL], 6 * alarms.NEW_S)
+    assert board.ordered([ALL, BIAS], 8 * alarms.NEW_S) == (ALL, BIAS)
+    assert board.ordered([SWAP, SWAP], 20 * alarms.NEW_S) == (SWAP,)
+    assert board.ordered([SWAP, BIAS], 40 * alarms.NEW_S) == (BIAS, SWAP)
 
 
 def test_the_text_is_bounded_and_counts_what_it_leaves_out():
@@ -75,50 +65,6 @@ def test_the_text_is_bounded_and_counts_what_it_leaves_out():
     shown = text.count('finding number')
     assert text.endswith(f'and {100 - shown} more')
     assert len(joined(['x' * 5000])) <= MOST_TEXT
-
-
-def ages_after(seconds, robots=('A',), stops_after=None, solved=True):
-    """(ages, clock) after a second of odometry each, solved or not; B may stop."""
-    clock = [100.0]
-    ages = Staleness(robots, lambda: clock[0])
-    assert ages.stale(5.0) == {}, 'nothing came yet'
-    for k in range(seconds + 1):
-        ages.data(k + 1, {'A': k, 'B': min(k, stops_after or k)})
-        if solved or k == 0:
-            ages.solved()
-        else:
-            ages.progress(False)
-        clock[0] += k < seconds
-    return ages, clock
-
-
-def test_the_robot_whose_odometry_stops_is_named():
-    ages, _ = ages_after(20, ('A', 'B'), stops_after=11)
-    found = ages.stale(5.0)
-    assert list(found) == ['B']
-    assert 'B' in found['B'].text and found['B'].value == 9
-    assert ages.stale(0.0) == {}
-
-
-def test_a_solver_that_gives_nothing_while_data_come_stops_all():
-    ages, _ = ages_after(10, solved=False)
-    found = ages.stale(5.0)
-    assert list(found) == [''] and found[''].kind == 'solution_stale'
-    assert ages.solution_age_s == 10
-    ages.solved()
-    ages.progress(True)
-    assert ages.stale(5.0) == {}
-
-
-def test_an_old_solution_of_all_the_data_is_not_the_solvers_fault():
-    ages, clock = ages_after(1)
-    ages.progress(True)
-    clock[0] += 7
-    found = ages.stale(5.0)
-    assert list(found) == [''] and found[''].kind == 'data_stale'
-
-
-S = 10**9
 
 
 @pytest.mark.parametrize(('steps', 'jumped', 'trusted'), [
@@ -136,7 +82,7 @@ def test_a_jump_of_the_clock_counts_once_several_readings_agree(steps, jumped, t
     now = Mock(nanoseconds=1000 * S)
     node = Mock(**{'get_clock.return_value.now.return_value': now,
                    'get_publishers_info_by_topic.return_value': []})
-    watch, jumps = ClockWatch(node), 0
+    watch, jumps = alarms.ClockWatch(node), 0
     assert not watch.look()
     for step in steps:
         now.nanoseconds += round(step * S)

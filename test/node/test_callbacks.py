@@ -3,13 +3,12 @@
 import asyncio
 
 import pytest
-from node_world import START_S, Scene, World
+from node_world import Scene, World
 from rclpy.executors import ExternalShutdownException
 
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.node.callbacks import CallbackTimes
 
-pytestmark = pytest.mark.timeout(2 * START_S)
 THREAD = {'backend.worker': 'thread', 'node.start_paused': True}
 
 

@@ -4,12 +4,10 @@ import os
 
 import numpy as np
 import pytest
-from node_world import START_S, Scene, World
+from node_world import Scene, World
 from sparser_ros.srv import MapName, Measurements, Rejected
 
 from sparser_ros.io.beacon_file import read
-
-pytestmark = pytest.mark.timeout(3 * START_S)
 
 
 def test_what_is_ignored_leaves_the_map_survives_a_resume_and_is_revived(tmp_path):

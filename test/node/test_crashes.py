@@ -1,14 +1,11 @@
 """A node that is killed goes on where it was, as a process of its own, with real ROS."""
 
 import numpy as np
-import pytest
 from crash_world import CrashWorld, canonical, cost
 from journal_world import Run
 from sparser_ros.srv import Measurements, Rejected
 
 from sparser_ros.backend.session.treatment import Ruling
-
-pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_node_that_is_killed_loses_nothing(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from node_world import START_S, Scene, World
+from node_world import Scene, World
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from scipy.spatial.transform import Rotation
 from sparser_ros.msg import LandmarkSighting
@@ -12,8 +12,6 @@ from tf2_msgs.msg import TFMessage
 from sparser_ros.io import pyfg
 from sparser_ros.linalg.rotations import align
 from sparser_ros.node.messages import fill_pose, time_message
-
-pytestmark = pytest.mark.timeout(3 * START_S)
 
 LANDMARKS = {'t1': [8.0, 3.0], 't2': [-6.0, 7.0], 't3': [2.0, -9.0], 't4': [-8.0, -5.0]}
 EVERY, SIGMA_M = 3, 0.03
@@ -30,7 +28,6 @@ def seen(scene, robot, seed):
 
 
 def own_message(robot, stamp, name, place):
-    """A `sparser_ros/LandmarkSighting`."""
     message = LandmarkSighting(robot=robot, landmark=name)
     message.header.stamp = time_message(stamp)
     message.position.x, message.position.y = place.tolist()

@@ -12,16 +12,13 @@ from waiting import ended, logged
 
 from sparser_ros.demo.processes import Child, free_domain, isolated_environment, taken
 
-pytestmark = pytest.mark.timeout(600)
+FIRST_DOMAIN_PORT = 7400
+"""Of domain 0, by the DDS specification; ports below are those of all processes of a machine."""
 
 
 def node(tmp_path, *arguments):
     return Child([sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', *arguments],
                  tmp_path / 'log', isolated_environment())
-
-
-FIRST_DOMAIN_PORT = 7400
-"""Of domain 0, by the DDS specification; ports below are those of all processes of a machine."""
 
 
 def shared_memory(pid):

@@ -5,15 +5,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 from lifecycle_msgs.srv import ChangeState, GetState
-from node_world import START_S, Scene, World
+from node_world import Scene, World
 from waiting import alive, ended, logged
 
 from sparser_ros.demo.processes import Child, isolated_environment
 from sparser_ros.node.node import ManagedSparserNode
 
-pytestmark = pytest.mark.timeout(3 * START_S)
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -73,7 +71,6 @@ def test_the_map_outlasts_a_pause_and_the_journal_a_cleanup(tmp_path):
         for frame, one in map_to_odom(world).items():
             assert np.linalg.norm(one.translation - before[frame].translation) < 0.5
         world.play(scene.events[half:])
-        # Until they are read the map before the pause is up to date.
         assert world.until(
             lambda: world.counters()['odometry']['received'] == len(scene.odometry))
         world.solved()

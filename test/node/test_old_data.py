@@ -11,16 +11,7 @@ from rosgraph_msgs.msg import Clock
 
 from sparser_ros.node.messages import time_message
 
-pytestmark = pytest.mark.timeout(2 * START_S)
 SECOND = 10**9
-
-
-def frames_of(world, seconds):
-    """Child frames on /tf in so many seconds."""
-    before = len(world.heard['/tf'])
-    world.spin(seconds)
-    return {one.child_frame_id for message in world.heard['/tf'][before:]
-            for one in message.transforms}
 
 
 def keep_alive(world, robots, condition, timeout=START_S):
@@ -60,13 +51,13 @@ def test_the_tf_of_a_robot_whose_odometry_died_stops_and_it_is_named(world):
             for one in message.transforms}
     assert late == {'A/odom'}
     assert world.status.data_age_s < 1.5
-    # When all is silent nothing is broadcast, and the status says how old it is.
     world.told('no data')
-    assert frames_of(world, 0.5) == set()
+    before = len(world.heard['/tf'])
+    world.spin(0.5)
+    assert len(world.heard['/tf']) == before
     assert world.until(lambda: world.status.data_age_s > 4.0)
     assert world.status.state == world.status.STATE_DEGRADED
     assert world.status.text.startswith('no data for')
-    # Once is enough: no robot and no topic repeats it.
     assert 'silent' not in world.status.text and 'no odometry' not in world.status.text
 
 

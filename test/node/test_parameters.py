@@ -7,7 +7,6 @@ import pytest
 import rclpy
 import yaml
 from node_world import World
-from rcl_interfaces.msg import ParameterType
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -17,8 +16,8 @@ from sparser_ros.config.option import nested
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.node.parameters import Parameters, read_files
 
-pytestmark = pytest.mark.timeout(60)
 QUIET = {'backend.worker': 'thread'}
+OPTIONS = {option.name: option for option in walk(SparserConfig)}
 
 
 @contextlib.contextmanager
@@ -36,10 +35,7 @@ def started(*arguments):
 
 @pytest.fixture(scope='module')
 def node():
-    with World(QUIET | {
-        'radios.17.robot': 'A', 'radios.17.lever_arm': [0.5, 0.0, 0.25],
-        'ranges.time_offsets.A': 0.25,
-    }) as world:
+    with World(QUIET) as world:
         yield world.node
 
 
@@ -52,13 +48,6 @@ def test_every_option_is_declared_with_its_description(node):
         assert about.read_only is not option.info.live
         if option.type is float and option.info.lower is not None:
             assert about.floating_point_range[0].from_value == option.info.lower
-
-
-def test_mappings_take_any_names(node):
-    specs = node.parameters.config.radio_specs()
-    assert specs['17'].robot == 'A' and specs['17'].lever_arm == [0.5, 0.0, 0.25]
-    assert node.parameters.config.ranges.time_offsets == {'A': 0.25}
-    assert node.describe_parameter('radios.17.robot').type == ParameterType.PARAMETER_STRING
 
 
 @pytest.mark.parametrize(('overrides', 'words'), [
@@ -115,11 +104,6 @@ def test_a_dump_can_be_loaded_again(tmp_path):
     file.write_text(yaml.safe_dump({'/sparser': {'ros__parameters': dump}}))
     with started('--ros-args', '--params-file', str(file)) as again:
         assert Parameters(again).config == wanted
-
-
-# -- files, as ROS does not tell: those of other nodes, and names as they were written
-
-OPTIONS = {option.name: option for option in walk(SparserConfig)}
 
 
 def read(path, node='/sparser'):

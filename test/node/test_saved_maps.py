@@ -5,16 +5,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from node_world import START_S, Scene, World
+from node_world import Scene, World
 
 from sparser_ros.backend.session.solution import Fix, Location, RobotLocation
 from sparser_ros.config import ConfigError, FormatError, SparserConfig, SparserError
 from sparser_ros.graph.finding import Finding
-from sparser_ros.io import atomic, beacon_file
-from sparser_ros.io.beacon_file import SavedBeacon, read
-from sparser_ros.node.saving import apart, found_radios, merged_radios, missing, with_beacons
-
-pytestmark = pytest.mark.timeout(2 * START_S)
+from sparser_ros.io import atomic
+from sparser_ros.io.beacon_file import read
+from sparser_ros.node.saving import apart, found_radios, merged_radios, missing
 
 
 def paths(world):
@@ -27,7 +25,6 @@ def paths(world):
 
 
 def test_a_second_drive_is_located_in_the_map_of_the_first(tmp_path):
-    """Nothing is known of the second drive's start; beacons are those of the saved map."""
     scene = Scene()
     with World({'node.save_directory': str(tmp_path)}) as world:
         world.map_of(scene.events)
@@ -44,12 +41,6 @@ def test_a_second_drive_is_located_in_the_map_of_the_first(tmp_path):
     errors = [np.linalg.norm(second[key] - first[key]) for key in common]
     assert len(common) > 50
     assert np.mean(errors) < 0.2, 'same data, same map: what differs is how much of them'
-
-
-def test_a_beacon_with_the_name_of_a_robot_is_refused(tmp_path):
-    beacon_file.write(tmp_path, [SavedBeacon('A', (1.0, 2.0), np.eye(2))])
-    with pytest.raises(FormatError, match=r"does not fit the parameters: .*'A' is a robot"):
-        with_beacons(SparserConfig.from_mapping({'robots': ['A']}), tmp_path)
 
 
 def test_another_process_says_why_it_failed(tmp_path):
