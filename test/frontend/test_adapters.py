@@ -13,6 +13,11 @@ from sparser_ros.frontend import Frontend, Inputs, Refused
 from sparser_ros.frontend.inputs import ODOMETRY_TYPE, topic_findings
 
 RECEIVED = 5_000_000_000
+UWB, UNUSED = 'sparser_ros/msg/UwbRange', {
+    '/B/odom': ODOMETRY_TYPE, '/A/truth': ODOMETRY_TYPE, '/C/odom': ODOMETRY_TYPE,
+    '/camera': 'sensor_msgs/msg/Image'}
+PAIRS = {'ranges': {'inputs': {'tof': {
+    'topic': '/tof/(?P<source>.*)/(?P<target>.*)', 'adapter': 'pair_topic'}}}}
 
 
 def time(seconds):
@@ -71,7 +76,6 @@ def test_a_path_that_leads_nowhere_is_told_with_the_fields_that_there_are():
 
 
 def test_parallel_arrays():
-    """As messages of PX4 have them: one array of names, one of ranges."""
     found = inputs(topic='/uwb', adapter='fields', type='px4_msgs/msg/Ranges', source='tag',
                    fields={'list': 'distance', 'range': '', 'target': 'anchor_id[]',
                            'nlos': 'nlos[]', 'sigma': 'error'})
@@ -238,7 +242,6 @@ def test_satellite_fixes():
         Refused('fixes', 'no_satellite_fix')]
     assert decoded(found, '/A/gps', satellite(math.nan, 4.4)) == [
         Refused('fixes', 'not_finite')]
-    # Far from the datum they are refused, and told with their topic.
     frontend, route = Frontend(options), found.match('/A/gps')
     drive(frontend, [Robot('A', 2, 1)], 3.0)
     for latitude, longitude in ((0.0, 0.0), (-52.0, 4.4), (52.0, 14.4), (95.0, 4.4)):
@@ -281,15 +284,6 @@ def test_topics_of_single_landmarks(kind, topic):
     assert np.allclose(sample.covariance, 0.04 * np.eye(3) * (kind[4:8] == 'With'))
 
 
-# -- topics against the configuration
-
-UWB, UNUSED = 'sparser_ros/msg/UwbRange', {
-    '/B/odom': ODOMETRY_TYPE, '/A/truth': ODOMETRY_TYPE, '/C/odom': ODOMETRY_TYPE,
-    '/camera': 'sensor_msgs/msg/Image'}
-PAIRS = {'ranges': {'inputs': {'tof': {
-    'topic': '/tof/(?P<source>.*)/(?P<target>.*)', 'adapter': 'pair_topic'}}}}
-
-
 @pytest.mark.parametrize(('values', 'topics', 'said'), [
     ({}, {'/A/odom': ODOMETRY_TYPE, '/uwb/ranges': UWB}, []),
     ({}, {'/A/odometry': ODOMETRY_TYPE, '/ranges': UWB}, [
@@ -303,7 +297,6 @@ PAIRS = {'ranges': {'inputs': {'tof': {
     ({}, {'/A/odom': ODOMETRY_TYPE, '/uwb/ranges': UWB, **UNUSED}, ['/B/odom, /C/odom']),
     (PAIRS, {'/A/odom': ODOMETRY_TYPE}, ['no topic matches the regular expressions'])])
 def test_what_is_said_of_topics(values, topics, said):
-    """The one that may be meant; those of our types that are not used, by type."""
     found = topic_findings(Inputs(SparserConfig.from_mapping(
         {'robots': ['A'], **values})), topics, ['/A/truth'])
     assert all(words in one.text for one, words in zip(found, said, strict=True))

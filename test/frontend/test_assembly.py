@@ -33,7 +33,6 @@ def looking(seconds=10.0, dimension=2, often=1, **values):
     return driven(seconds, dimension, **{'sightings.new_landmark_sightings': often, **values})
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize(('table', 'count', 'use'), [
     ('ranges', 54, 'auto'), ('relative_poses', 23, 'auto'), ('point_priors', 4, 'position'),
     ('pose_priors', 4, 'pose'), ('sightings', 20, 'auto')])
@@ -66,7 +65,6 @@ def test_measurements_between_keyframes_are_exact(dimension, table, count, use):
     assert residuals[table].max() < 1e-12
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_offset_of_a_closure_turns_its_rotation_noise_into_translation_noise(dimension):
     frontend, (a, b) = driven(4.0, dimension, keyframes=SPARSE)
     frontend.add(closure_sample(a, 1.0, b, 2.0))
@@ -79,7 +77,6 @@ def test_offset_of_a_closure_turns_its_rotation_noise_into_translation_noise(dim
     square = np.sum((turn[1] - move[1])[:dimension] ** 2)
     share = {2: square / 2, 3: 2 * square / 3}[dimension]
     assert 1 / tau[1] == pytest.approx(0.01 + 0.002 * share, rel=1e-9)
-    # One of a keyframe with itself says nothing.
     assert frontend.counters.closures.dropped == {'same_keyframe': 1}
 
 
@@ -150,13 +147,8 @@ def test_no_interpolation_across_a_gap_and_none_before_the_start():
     assert frontend.counters.ranges.dropped == {'before_odometry': 1, 'odometry_gap': 1}
 
 
-# -- sightings
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize('key', ['eye', 'A'])
 def test_a_camera_that_looks_aside(dimension, key):
-    """The position and its covariance are turned from the optical frame into the base frame."""
     mounted = [0.3, -0.1, 0.4, -np.pi / 2, 0.0, -0.3]
     frontend, robots = looking(
         dimension=dimension, **{'sightings.sensor_poses': {key: mounted}})

@@ -23,10 +23,7 @@ A, B = Robot('A', 2, 1), Robot('B', 2, 2)
 
 
 def played(offset=None, delay=None, jitter_s=0.01, seconds=30.0, seed=1, robots=ROBOTS, **values):
-    """A recording with a clock offset by source and a transport delay by kind.
-
-    Keys are a radio's name, or 'odometry' and a robot.
-    """
+    """Of clock offsets by source, a radio's name or ('odometry', robot), and delays by kind."""
     offset, delay = offset or {}, delay or {}
     rng = np.random.default_rng(seed)
     frontend = Frontend(config(robots=list(robots), **values))
@@ -97,9 +94,6 @@ def test_the_odometry_of_one_robot_ahead_is_named_and_its_radio_with_it():
     assert not any('shifted' in finding.text for finding in frontend.findings)
 
 
-# -- stamps that are missing or not believed
-
-
 def test_a_source_without_stamps_is_placed_by_the_lag_of_the_others():
     late = 40_000 * SECOND
     frontend = Frontend(config(stamps={'timeout_s': 2.0}))
@@ -155,9 +149,6 @@ def test_time_offsets_shift_a_source_and_its_closures():
     assert (stamp[table.i].tolist(), stamp[table.j].tolist()) == ([ns(1.5)], [ns(-28.0)])
 
 
-# -- time that goes backwards
-
-
 def test_time_does_not_go_back_while_ranges_are_of_the_present():
     frontend, _ = driven(2.0)
     graph_of(frontend)
@@ -177,7 +168,6 @@ def test_time_going_backwards_raises_a_flag_until_a_reset():
     graph_of(frontend)
     for t in (0.0, 0.1):
         assert not frontend.add(A.odometry(t))
-    # Single messages with bad stamps are no jump.
     assert frontend.add(A.odometry(2.1))
     for t in (0.2, 0.3, 0.4, 0.5):
         assert not frontend.time_jump or t == 0.5

@@ -1,5 +1,4 @@
-"""Bad input of every kind is counted with its reason, none of it reaches the graph, and good data
-afterwards are taken."""
+"""Bad input is counted with its reason, none of it reaches the graph; good data after it do."""
 
 import math
 from dataclasses import replace
@@ -132,9 +131,6 @@ def test_an_angle_in_all_four_components_is_no_rotation_even_where_its_norm_is_1
     assert frontend.counters.odometry.accepted == 21
 
 
-# -- covariances
-
-
 @pytest.mark.parametrize(('covariance', 'warning'), [
     (np.zeros((6, 6)), 'covariance_zero'),
     (np.full((6, 6), NAN), 'covariance_not_finite'),
@@ -143,7 +139,6 @@ def test_an_angle_in_all_four_components_is_no_rotation_even_where_its_norm_is_1
     (np.array(np.eye(6) + 2 * np.eye(6)[::-1]), 'covariance_not_positive'),
     (np.eye(6), 'covariance_not_growing'),
 ])
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_unusable_odometry_covariance_falls_back_to_the_configured_noise(
         covariance, warning, dimension):
     covariance = covariance.copy()
@@ -183,7 +178,6 @@ def test_unusable_covariances_of_other_kinds_fall_back_as_well():
     assert frontend.counters.sightings.warnings.total() == 3
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_no_kind_is_more_certain_than_its_floor(dimension):
     frontend = Frontend(config(dimension=dimension, odometry_noise='pose_increment'))
     robots = [Robot('A', dimension, 1), Robot('B', dimension, 2)]
@@ -209,8 +203,6 @@ def test_no_kind_is_more_certain_than_its_floor(dimension):
     assert frontend.counters.fixes.warnings == {'too_certain': 1}
 
 
-# -- whatever may come at all
-
 EXTREMES = [0.0, 1e-320, 1e-160, 1e-12, 1.0, -1.0, 1e6, 1e160, -1e160, 1e200, 1e308, -1e308,
             math.inf, -math.inf, math.nan]
 STAMPS = [0, 1, -1, ns(0), ns(3000), ns(-3000), 2**62, 2**63 - 1, 2**63, -(2**63), 2**100]
@@ -222,35 +214,30 @@ value, stamp, name = (st.sampled_from(values) for values in (EXTREMES, STAMPS, N
 
 
 def bad_sample(kind, robots, v, stamps, names, t):
-    """A sample of a kind with extreme values in every field."""
     a, b = robots
+    kind, _, noise = kind.partition('_')
     when = {'stamp_ns': stamps[0] if stamps[0] != 1 else ns(t), 'received_ns': stamps[1]}
     pose = {'position_xyz': np.array(v[:3]), 'quat_xyzw': np.array(v[3:7])}
     covariance, position, orientation = (
         np.where(np.eye(size, dtype=bool), values[:size], values[-1])
         for values, size in ((v[:7], 6), (v[:4], 3), (v[4:8], 3)))
+    changes = {} if noise else {
+        'odometry': {**pose, **when, 'robot': names[0]},
+        'range': {'range_m': v[0], 'rx_rssi': v[2], 'first_path_rssi': v[3], **when},
+        'closure': {**pose, 'confidence': v[7], 'to_robot': names[0],
+                    'from_stamp_ns': when['stamp_ns'], 'to_stamp_ns': when['received_ns']},
+        'sighting': {'position_xyz': pose['position_xyz'], 'robot': names[0],
+                     'landmark': names[1], **when},
+        'fix': {**pose, **when, 'robot': names[0]}}[kind]
     if kind == 'odometry':
-        return a.odometry(t, covariance, twist_covariance=covariance, robot=names[0], **pose,
-                          **when)
-    if kind == 'odometry_noise':
-        return a.odometry(t, covariance, twist_covariance=covariance)
+        return a.odometry(t, covariance, twist_covariance=covariance, **changes)
     if kind == 'range':
-        return range_sample(*names, t, v[0], variance=v[1], rx_rssi=v[2],
-                            first_path_rssi=v[3], **when)
-    if kind == 'range_noise':
-        return range_sample(*names, t, 5.0, variance=v[1])
+        return range_sample(*names, t, 5.0, variance=v[1], **changes)
     if kind == 'closure':
-        return closure_sample(a, t, b, t, covariance=covariance, confidence=v[7], **pose,
-                              to_robot=names[0], from_stamp_ns=when['stamp_ns'],
-                              to_stamp_ns=when['received_ns'])
-    if kind == 'closure_noise':
-        return closure_sample(a, t, b, t, covariance=covariance)
+        return closure_sample(a, t, b, t, covariance=covariance, **changes)
     if kind == 'sighting':
-        return sighting_sample(a, t, names[1], np.zeros(3), position_xyz=pose['position_xyz'],
-                               robot=names[0], covariance=orientation, **when)
-    if kind == 'sighting_noise':
-        return sighting_sample(a, t, 'L1', np.array([3.0, 2.0, 1.0]), covariance=position)
-    changes = {**pose, **when, 'robot': names[0]} if kind == 'fix' else {}
+        return sighting_sample(
+            a, t, 'L1', np.array([3.0, 2.0, 1.0]), covariance=position, **changes)
     return fix_sample(a, t, position_covariance=position, orientation_covariance=orientation,
                       **changes)
 
@@ -337,9 +324,6 @@ def test_errors_of_a_message_and_of_this_package_are_told_apart(caplog, monkeypa
     assert any('errors of this package' in found.text for found in frontend.findings)
     monkeypatch.undo()
     assert feed(frontend, route, A.odometry(0.1), 0) == 1
-
-
-# -- frames, units
 
 
 def test_foreign_frames_and_units_that_driving_must_tell_are_pointed_out():

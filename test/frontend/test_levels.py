@@ -191,14 +191,8 @@ def test_heights_of_beacons(options, beacon, height, sigma):
         assert table.point.tolist() == [-1] and table.precision == pytest.approx(sigma**-2)
 
 
-# -- tilted odometry, altimeters and IMUs that do not measure
-
-
 def flown(turn=(0.0, 0.0, 0.0), change=lambda stamp, height: height, seed=3, mount=None):
-    """(front-end, increments) of one robot whose odometry frame is turned by a rotation vector.
-
-    With the mount of an IMU (3, 3) it says where up is, and the odometry does not.
-    """
+    """(front-end, increments) of a robot whose odometry frame, or whose IMU, is turned."""
     run = Simulation(SimulationConfig(
         robots=1, beacons=0, minutes=1.5, dimension=3, seed=seed, outliers=0.0,
         imu=mount is not None, no_gravity=mount is not None))

@@ -9,8 +9,6 @@ from sparser_ros.frontend import Frontend
 from sparser_ros.frontend.motion import geometry
 from sparser_ros.linalg.rotations import hat, matrix_to_rotvec, rotvec_to_matrix
 
-DIMENSIONS = [2, 3]
-
 
 def random_pose(rng, dimension):
     space = geometry(dimension)
@@ -36,9 +34,7 @@ def random_covariance(rng, dimension):
     return full
 
 
-@pytest.mark.parametrize('dimension', DIMENSIONS)
 def test_composed_covariance_is_the_first_order_propagation(dimension):
-    """Against numerical derivatives of the composed motion."""
     rng, space, step = np.random.default_rng(2), geometry(dimension), 1e-6
 
     def disturbed(pose, error):
@@ -69,7 +65,6 @@ def test_composed_covariance_is_the_first_order_propagation(dimension):
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-8)
 
 
-@pytest.mark.parametrize('dimension', DIMENSIONS)
 def test_the_difference_of_accumulated_covariances_is_the_increment(dimension):
     rng, space = np.random.default_rng(3), geometry(dimension)
     start, step = random_pose(rng, dimension), random_pose(rng, dimension)
@@ -83,7 +78,6 @@ def test_the_difference_of_accumulated_covariances_is_the_increment(dimension):
     assert np.asarray(found) == pytest.approx(np.asarray(space.covariance(increment)), abs=1e-12)
 
 
-@pytest.mark.parametrize('dimension', DIMENSIONS)
 @pytest.mark.parametrize(('mode', 'grows', 'move', 'turn'), [
     # Of ten messages a second; a standing robot: covariances of increments simply add.
     ('pose_increment', 0, 10 * 0.02, 10 * 0.004), ('pose_accumulated', 1, 10 * 0.02, 10 * 0.004),

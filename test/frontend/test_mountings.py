@@ -24,8 +24,6 @@ from sparser_ros.graph import squared_residuals
 from sparser_ros.linalg.rotations import matrix_to_quat, quat_to_matrix
 
 MOUNTED = [0.4, -0.3, 0.2, 0.3, -0.5, 1.2]
-
-
 HALF = [0.1, 0.0, 0.2, 0.0, 0.0, 0.7]
 
 
@@ -57,7 +55,6 @@ def chain():
             frame('/A/mast', 'A/camera', down @ transform(MOUNTED))]
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize(('mounted', 'configured', 'step_of_frames'), [
     (MOUNTED, True, -1), (MOUNTED[:3], True, -1), (MOUNTED, False, 0),
     (MOUNTED, False, 13)], ids=['configured', 'place only', 'frames', 'frames a second late'])
@@ -130,7 +127,6 @@ def test_frames_are_joined_and_cut_by_every_transform():
                 assert np.allclose(asked.between(*pair), fresh.between(*pair))
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_antennas_cameras_and_receivers_sit_where_their_frames_do(dimension):
     """Nothing of it is configured; the target's antenna is known from its own messages."""
     robots = [Robot('A', dimension, 4), Robot('B', dimension, 5)]

@@ -20,7 +20,6 @@ def test_the_two_directions_of_one_exchange_count_once():
     graph = graph_of(frontend)
     assert graph.ranges.distance_m == pytest.approx([3.1, 4.0])
     assert graph.ranges.precision[0] == pytest.approx(100.0)
-    # One that comes after its other has left.
     assert frontend.add(range_sample('A', 'B', 0.565, 4.2))
     assert frontend.take(flush=True) is None
     assert (frontend.counters.ranges.merged, frontend.counters.ranges.accepted) == (2, 2)
@@ -97,9 +96,6 @@ def test_the_antenna_frame_of_a_message_chooses_the_lever_arm():
     assert frontend.counters.ranges.warnings == {'unknown_antenna_frame': 1}
 
 
-# -- floods and names
-
-
 def test_a_pair_that_floods_is_thinned_and_named():
     (frontend, _), graph = driven(10.0), None
     for k in range(9000):
@@ -166,12 +162,9 @@ def test_names_that_look_mistyped_are_pointed_out(one, other, expected):
     assert len(told) == len(frontend.findings) == int(expected)
 
 
-# -- neighbours in time (paper, appendix D)
-
-
 @pytest.mark.parametrize(('seed', 'share'), [(0, 0.1), (1, 0.1), (5, 0.0)])
 def test_single_false_ranges_are_dropped_and_nearly_no_others(seed, share):
-    """A robot drives past a beacon; nothing waits longer than half a window."""
+    """Paper, appendix D. A robot drives past a beacon; nothing waits longer than half a window."""
     rng, passing = np.random.default_rng(seed), Robot('A', 2, 1)
     seconds = np.sort(rng.uniform(0, 20.0, 1000))
     wrong = rng.random(1000) < share

@@ -16,10 +16,7 @@ THINNED = {'keyframes': {'max_count': 20}, 'odometry': {'history_s': 5.0, 'verti
 
 
 def driven(dimension, seconds=60.0, restart=np.inf, keyframes=None, **values):
-    """A front-end after a drive at 10 Hz, its graph, and the robots; odometry of A may restart.
-
-    A ranges to a beacon now and then; the graph is thinned where the front-end says.
-    """
+    """A front-end after a drive at 10 Hz, its graph, and the robots; odometry of A may restart."""
     robots = [Robot('A', dimension, 3), Robot('B', dimension, 2)]
     frontend = Frontend(config(
         dimension=dimension, radios={'L1': {'beacon': 'L1', 'position': BEACON.tolist()}},
@@ -60,11 +57,9 @@ def trajectory_of_a(frontend, graph, estimate, robot):
                            np.array([place[:d] for _, place in poses]))
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_what_comes_after_a_thinning_is_exact(dimension):
     frontend, graph, robots = driven(dimension, 120.0, **THINNED)
     assert graph.n_poses <= 30 and frontend.thinnings > 5
-    # A closure from now to long ago, where keyframes are far apart by now.
     for t in (20.43, 33.3, 61.07):
         assert frontend.add(closure_sample(robots[0], t, robots[1], 118.2))
     graph = graph_of(frontend, graph=graph).validate()
@@ -75,10 +70,8 @@ def test_what_comes_after_a_thinning_is_exact(dimension):
         assert np.max(squares, initial=0.0) < 1e-10, name
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize('values', [{}, THINNED, {'restart': 30.4}])
 def test_exact_keyframes_give_the_exact_trajectory(dimension, values):
-    """Also after a thinning of the keyframes, and where the odometry began anew at its origin."""
     frontend, graph, robots = driven(dimension, **values)
     assert (frontend.thinnings > 0) == ('keyframes' in values)
     stamps, found, expected = trajectory_of_a(
@@ -88,7 +81,6 @@ def test_exact_keyframes_give_the_exact_trajectory(dimension, values):
         np.testing.assert_allclose(array, wanted, atol=1e-8)
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_it_passes_through_corrected_keyframes_without_a_step(dimension):
     frontend, graph, robots = driven(dimension)
     exact, rng = true_estimate(graph, robots), np.random.default_rng(0)

@@ -27,7 +27,6 @@ def test_parts_that_nothing_ties_to_the_rest_are_named():
     assert len(texts) == 2 and graph.landmarks.names[0] in texts[0]
     assert f'{graph.n_landmarks} landmarks without any measurement' in texts[0]
     assert texts[1] == 'robot B: no measurement to the rest of the graph'
-    # Both robots, where known beacons say what map is.
     known = Landmarks(graph.landmarks.names, graph.landmarks.position, np.ones(3, dtype=bool))
     assert undetermined(graph.replaced(landmarks=known)) == ()
     assert len(undetermined(apart.replaced(landmarks=known))) == 2

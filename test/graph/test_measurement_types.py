@@ -22,7 +22,6 @@ from sparser_ros.solver.incremental import IncrementalSolver, terms_of
 from sparser_ros.solver.problem import QuadraticProblem
 
 
-@pytest.mark.parametrize('d', (2, 3))
 def test_residuals_rows_and_incremental_terms_agree(d):
     """The quadratic form of the rows is the sum of the squared residuals, type by type."""
     graph = random_graph(3, d).validate()
@@ -88,7 +87,6 @@ def test_a_graph_says_what_it_holds():
     assert str(empty_graph(2)) == '2D, 0 poses'
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_derivatives_of_ranges_by_lever_arms(dimension):
     made = world(1, dimension, noise=0.3)
     truth, step = estimate_of(made), 1e-6

@@ -17,7 +17,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from sparser_ros.config import FormatError
 from sparser_ros.io.bag import BagReader, BagWriter, SensorBagWriter, is_bag, isotropic
-from sparser_ros.io.messages import DEFINITIONS, UWB_RANGE, typestore
+from sparser_ros.io.messages import DEFINITIONS, UWB_RANGE
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])
 
@@ -99,26 +99,6 @@ def test_no_bag(tmp_path):
         BagReader(tmp_path / 'one.bag')
 
 
-def test_undecodable_message_is_named(tmp_path):
-    path = tmp_path / 'bag'
-    with Writer(path, version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
-        connection = writer.add_connection('/uwb/ranges', UWB_RANGE, typestore=typestore())
-        writer.write(connection, 77, b'\x00\x01\x00\x00short')
-    (message,) = BagReader(path)
-    with pytest.raises(FormatError, match=r'/uwb/ranges: expected a sparser_ros/msg/UwbRange .*77'):
-        _ = message.msg
-
-
-def strip_definitions(path):
-    """Make a bag look like one recorded by Humble: no message definitions inside."""
-    (file,) = path.glob('*.db3')
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute('DROP TABLE message_definitions')
-        database.execute('UPDATE schema SET schema_version = 3')
-    metadata = path / 'metadata.yaml'
-    metadata.write_text(metadata.read_text().replace('version: 8', 'version: 5'))
-
-
 @pytest.mark.parametrize('store', [Stores.ROS2_HUMBLE, Stores.ROS2_JAZZY])
 def test_bags_without_definitions(tmp_path, store):
     """sensor_msgs/Range has one field more since Iron; the messages tell which it is."""
@@ -134,7 +114,13 @@ def test_bags_without_definitions(tmp_path, store):
         unknown = writer.add_connection(
             '/other', 'my_msgs/msg/Thing', msgdef='float64 x\n', rihs01='RIHS01_' + '0' * 64)
         writer.write(unknown, 2, b'\x00\x01\x00\x00' + bytes(8))
-    strip_definitions(path)
+    # As one that Humble has recorded: no message definitions inside.
+    (file,) = path.glob('*.db3')
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute('DROP TABLE message_definitions')
+        database.execute('UPDATE schema SET schema_version = 3')
+    metadata = path / 'metadata.yaml'
+    metadata.write_text(metadata.read_text().replace('version: 8', 'version: 5'))
     one, other = BagReader(path)
     assert one.msg.range == 3.5 and one.msg.header.frame_id == 'uwb'
     with pytest.raises(FormatError, match='definition of my_msgs/msg/Thing is not in the bag'):
@@ -234,7 +220,6 @@ def test_a_damaged_database_is_named_and_odd_rows_are_left_out(tmp_path):
 @pytest.mark.parametrize('storage', ['sqlite3', 'mcap'])
 @pytest.mark.timeout(120)
 def test_mutated_bags_end_in_messages_or_one_clear_error(tmp_path, storage):
-    """Bytes turned, zeroed, cut and repeated, in the file and in metadata.yaml."""
     random = np.random.default_rng(7)
     path = tmp_path / 'bag'
     file = recorded(path, storage)

@@ -11,6 +11,8 @@ from sparser_ros.config import FormatError, SparserConfig
 from sparser_ros.io import beacon_file
 from sparser_ros.io.beacon_file import SavedBeacon
 
+RADIOS = '/**: {ros__parameters: {radios: {%s}}}'
+
 
 def test_beacons_come_back_with_their_worst_standard_deviation(tmp_path):
     covariance = np.array([[0.04, 0.0], [0.0, 0.01]])
@@ -25,9 +27,6 @@ def test_beacons_come_back_with_their_worst_standard_deviation(tmp_path):
     assert config.radio_specs()['L0'].position == [1.5, -2.0], 'they serve as parameters of a node'
     row = (tmp_path / 'beacons.csv').read_text().splitlines()[1].split(',')
     assert row[0] == 'L0' and [float(x) for x in row[3:]] == [0.04, 0.0, 0.0, 0.01]
-
-
-RADIOS = '/**: {ros__parameters: {radios: {%s}}}'
 
 
 @pytest.mark.parametrize(('text', 'reason'), [
@@ -75,7 +74,6 @@ def test_what_is_no_text_or_no_file_is_not_waited_for(tmp_path):
 
 
 def test_no_damaged_byte_is_taken_over(tmp_path):
-    """Every byte in turn: refused with the file's name, or read as it was saved."""
     beacon_file.write(tmp_path, [
         SavedBeacon('L0', (1.5, -2.0), 0.04 * np.eye(2)),
         SavedBeacon('L1', (-10.25, 9.0), 0.01 * np.eye(2))])

@@ -149,7 +149,6 @@ def test_ids_that_are_no_keys(tmp_path):
 
 
 def test_ranges_of_other_systems(tmp_path):
-    """Without information, and of landmarks that no VERTEX line names."""
     path = write(tmp_path, """\
 VERTEX_SE2 10 0 0 0
 VERTEX_SE2 11 1 0 0
@@ -209,7 +208,6 @@ def test_what_other_systems_measure(tmp_path):
 
 
 def test_odometry_written_backwards(tmp_path):
-    """The step from the newer pose to the older one, unless one forward is there as well."""
     back, forward = 'EDGE_SE2 1 0 0 1 -1.5707963267948966', 'EDGE_SE2 0 1 1 0 1.5707963267948966'
     for lines, odometry in (([back], [True]), ([forward, back], [True, False])):
         table = g2o.read(write(

@@ -235,7 +235,6 @@ def test_a_heading_less_prior_is_a_position_fix(tmp_path):
         cost(graph, estimate_of(graph)), rel=1e-12)
 
 
-@pytest.mark.parametrize('d', [2, 3])
 def test_rewritten_vertices_keep_every_other_byte(tmp_path, d):
     graph = random_graph(9, d)
     source, target = tmp_path / 'a.pyfg', tmp_path / 'b.pyfg'
@@ -267,7 +266,6 @@ EDGE_RANGE 5.0 L1 L2 5.0 0.04
 
 
 def test_a_sensor_network_has_no_poses(tmp_path):
-    """Landmarks and ranges between them are a graph; they survive writing."""
     graph = pyfg.read(write(tmp_path, NETWORK)).validate()
     assert (graph.dimension, graph.n_poses, graph.robots) == (2, 0, ())
     assert graph.landmarks.fixed.tolist() == [True, False, False]

@@ -12,20 +12,15 @@ from report_paths import check_fields, declared
 
 from sparser_ros.cli.main import main
 from sparser_ros.graph import Estimate, Poses, empty_graph, estimate_of, squared_residuals
-from sparser_ros.io import report, tum
-from sparser_ros.io.availability import (
-    Availability,
-    StatedPose,
-    accuracy_lines,
-    positions_of,
-    share_text,
-)
+from sparser_ros.io import availability, report, tum
 from sparser_ros.linalg.rotations import angle_to_matrix, quat_to_matrix
 from sparser_ros.solver.result import SolveStats, SolveStatus
 
 PROMISED = """dataset dimension n_poses n_landmarks n_relative n_ranges rank init formulation
 backend kernel status iterations cg_steps cg_stops seconds cost_relaxed cost_final cost_robust
 certified suboptimality lambda_min rejected ate_m ate_rmse_m trace"""
+SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
+SECOND = 10**9
 
 
 def stats(**parts):
@@ -92,9 +87,6 @@ def test_error_after_alignment():
     assert report.ate(None, truth) is None
 
 
-SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
-
-
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp('reports')
@@ -131,11 +123,7 @@ def test_paths_are_declared_once_for_each_writer_and_others_are_noticed():
         check_fields('solve', {'not_declared': 1})
 
 
-SECOND = 10**9
-
-
 def track(positions, seconds):
-    """A graph of the poses of robot A."""
     count = len(positions)
     return empty_graph(2).replaced(robots=('A',), poses=Poses(
         np.zeros(count, dtype=np.int64), np.arange(count), np.asarray(seconds) * SECOND,
@@ -143,53 +131,54 @@ def track(positions, seconds):
 
 
 def test_shares_are_of_data_time_and_hold_until_the_next_state():
-    seen = Availability()
+    seen = availability.Availability()
     assert seen.shares == {}
     for now, fixes in ((5.0, {'A': 0}), (7.0, {'A': 1, 'B': 0}), (10.0, {'A': 2, 'B': 2}),
                        (15.0, {'A': 2, 'B': 1}), (15.0, {'A': 0, 'B': 1})):
         seen.note(now, fixes)
     assert seen.shares['A'] == {'none': 0.2, 'float': 0.3, 'fixed': 0.5}
     assert seen.shares['B'] == pytest.approx({'none': 3 / 8, 'float': 0.0, 'fixed': 5 / 8})
-    assert share_text(seen.shares['B']) == 'fixed 62 %, none 38 %'
+    assert availability.share_text(seen.shares['B']) == 'fixed 62 %, none 38 %'
 
 
 def test_each_map_is_laid_on_the_truth_by_itself_and_fixes_are_told_apart():
     random = np.random.default_rng(3)
     truth = np.cumsum(random.normal(size=(2000, 2)), axis=0)
-    stamps, seen, sigma = np.arange(len(truth)) * SECOND, Availability(), 0.05
+    stamps, seen, sigma = np.arange(len(truth)) * SECOND, availability.Availability(), 0.05
     for count in range(1000, 2001):
         path = truth[:count] @ angle_to_matrix(count / 50).T + np.array([count, -3.0])
         fix = 2 if count % 2 else 1
         error = random.normal(scale=sigma, size=2) * (1 if fix == 2 else 3)
         seen.draw({'A': (stamps[:count], path)}, [
-            StatedPose('A', fix, int(stamps[count - 1]), path[-1] + error, np.eye(2) * sigma**2)])
-    found = seen.accuracy(positions_of(track(truth, np.arange(len(truth)))))
+            availability.StatedPose('A', fix, int(stamps[count - 1]), path[-1] + error,
+                                    np.eye(2) * sigma**2)])
+    found = seen.accuracy(availability.positions_of(track(truth, np.arange(len(truth)))))
     assert found['fixed']['rmse_m'] == pytest.approx(sigma * 2**0.5, rel=0.1)
     assert found['float']['rmse_m'] == pytest.approx(3 * sigma * 2**0.5, rel=0.1)
     assert found['fixed']['poses'] == 500 and found['float']['poses'] == 501
     assert found['fixed']['inside_95'] == pytest.approx(0.95, abs=0.03)
     assert found['float']['inside_95'] < 0.5
-    assert accuracy_lines(found)[0].startswith('fixed poses as published: RMSE 0.07')
+    assert availability.accuracy_lines(found)[0].startswith('fixed poses as published: RMSE 0.07')
 
 
 def test_a_map_is_laid_on_the_truth_by_robots_that_are_fixed():
     """A robot that is 30 m off must not make a right one look wrong; one unknown is left out."""
     truth, stamps = np.column_stack([np.arange(20.0), np.arange(20.0)**2 / 20]), np.arange(20)
-    known, far = positions_of(track(truth, stamps)), truth @ angle_to_matrix(2.0).T + 30.0
+    known = availability.positions_of(track(truth, stamps))
+    far = truth @ angle_to_matrix(2.0).T + 30.0
     np.testing.assert_allclose(known('A', np.array([1.5e9])), [[1.5, 0.125]])
     assert np.isnan(known('A', np.array([20 * SECOND]))).all()
     assert np.isnan(known('B', np.array([SECOND]))).all()
-    seen, path = Availability(), stamps * SECOND
+    seen, path = availability.Availability(), stamps * SECOND
     seen.draw({'A': (path, truth), 'B': (path, far)}, [
-        StatedPose('A', 2, int(path[-1]), truth[-1], np.eye(2)),
-        StatedPose('B', 1, int(path[-1]), far[-1], np.eye(2))])
+        availability.StatedPose('A', 2, int(path[-1]), truth[-1], np.eye(2)),
+        availability.StatedPose('B', 1, int(path[-1]), far[-1], np.eye(2))])
     seen.draw({}, [])
     assert set(seen.accuracy(known)) == {'fixed'}
     found = seen.accuracy(lambda _, at: known('A', at))
     assert found['fixed']['rmse_m'] < 1e-9 < 20 < found['float']['rmse_m']
 
 
-@pytest.mark.parametrize('d', [2, 3])
 def test_written_trajectories(tmp_path, d):
     graph = random_graph(1, d)
     paths = tum.write(tmp_path / 'new', graph, estimate_of(graph), graph.poses.stamp_ns)
@@ -203,7 +192,6 @@ def test_written_trajectories(tmp_path, d):
         quat_to_matrix(values[:, 4:])[:, :d, :d], graph.poses.rotation[rows], atol=1e-8)
     assert np.all(values[:, 7] >= 0)
     assert file_interface.read_tum_trajectory_file(paths[1]).num_poses == len(rows)
-    # Numbers stand in for missing times.
     path, _ = tum.write(tmp_path, graph, estimate_of(graph), 0 * graph.poses.stamp_ns)
     assert [line.split()[0] for line in path.read_text().splitlines()] == [
         f'{k}.000000000' for k in range(5)]

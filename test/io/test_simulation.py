@@ -28,7 +28,6 @@ def test_same_seed_same_data(tmp_path):
     assert not np.array_equal(changed().tracks[0].translation, other)
 
 
-@pytest.mark.parametrize('d', [2, 3])
 def test_noise_is_as_announced(d):
     run = changed(dimension=d, minutes=4.0, odometry_rate=20.0, closures=30)
     graph = simulation.graph_of(run).validate()
