@@ -2,7 +2,6 @@
 
 import json
 
-import yaml
 from graphs import random_graph
 
 from sparser_ros.cli.main import main
@@ -25,20 +24,6 @@ def test_bag(tmp_path, capsys):
     assert 'exists already' in capsys.readouterr().err
     assert main([*arguments, '--force', '--storage', 'mcap']) == 0
     assert list((tmp_path / 'bag').glob('*.mcap'))
-
-
-def test_simulate(tmp_path, capsys):
-    assert main([
-        'simulate', '-o', str(tmp_path / 's.mcap'), '--minutes', '0.2', '--robots', '2',
-        '--beacons', '3', '--known-beacons', '1', '--seed', '4', '--outliers', '0.2',
-        '--graph', str(tmp_path / 's.pyfg'), '--config', str(tmp_path / 's.yaml')]) == 0
-    assert '2 robots, 0.2 min; 240 odometry' in capsys.readouterr().out
-    graph = pyfg.read(tmp_path / 's.pyfg')
-    assert (graph.robots, graph.n_poses, graph.n_landmarks) == (('A', 'B'), 240, 3)
-    assert BagReader(tmp_path / 's.mcap').counts['/uwb/ranges'] == len(graph.ranges)
-    values = yaml.safe_load((tmp_path / 's.yaml').read_text())['/**']['ros__parameters']
-    assert 'position' in values['radios']['L0'] and 'position' not in values['radios']['L1']
-    SparserConfig.from_yaml(tmp_path / 's.yaml')
 
 
 def test_replay_names_the_beacons_without_a_place(tmp_path, capsys):

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from sparser_ros.cli.main import main
 
 SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
@@ -25,7 +23,6 @@ def compiled_by_dev_run():
         path.stat().st_mtime for path in package.rglob('*.py'))
 
 
-@pytest.mark.timeout(600)
 def test_the_first_solves_compile_nothing():
     def log_of(*arguments: object) -> str:
         return subprocess.run(

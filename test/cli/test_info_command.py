@@ -26,7 +26,6 @@ def bag(tmp_path_factory):
 
 @pytest.mark.parametrize('kind', ['bag', 'graph'])
 def test_prospects_tell_noise_and_how_soon_robots_are_placed(bag, tmp_path, capsys, kind):
-    """The simulated noise is as claimed; half a minute is little for two robots."""
     data, options = bag / 'g.pyfg', []
     if kind == 'bag':
         data, options = bag / 'bag', ['--config', str(tmp_path / 'c.yaml')]
@@ -42,7 +41,6 @@ def test_prospects_tell_noise_and_how_soon_robots_are_placed(bag, tmp_path, caps
 
 
 def test_a_drafted_configuration_replays(bag, tmp_path, capsys):
-    """The draft names robots, topics, beacons and the reference; `info` is content with it."""
     config = tmp_path / 'c.yaml'
     assert main(['info', str(bag / 'bag'), '--config', str(config)]) == 0
     shown = capsys.readouterr().out

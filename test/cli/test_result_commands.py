@@ -136,7 +136,6 @@ def test_the_same_from_a_cluster(bags, tmp_path):
 
 
 def test_a_run_that_fails_is_a_row(bags, tmp_path, capsys):
-    """The other runs go on; the exit code tells."""
     (tmp_path / 'grid.yaml').write_text(f"config: '{bags}/one.yaml'\n")
     broken = tmp_path / 'broken'
     broken.mkdir()

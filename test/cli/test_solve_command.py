@@ -18,7 +18,6 @@ RING = 12
 
 
 def ring_graph(folder):
-    """A noisy square ring of poses in a g2o file."""
     random = np.random.default_rng(1)
     lines = []
     for k in range(RING):
@@ -31,7 +30,6 @@ def ring_graph(folder):
 
 @pytest.fixture(scope='module')
 def field(tmp_path_factory):
-    """A small simulated field: two robots, four beacons."""
     path = tmp_path_factory.mktemp('field') / 'field.pyfg'
     run = Simulation(SimulationConfig(
         robots=2, beacons=4, minutes=2.0, odometry_rate=2.0, outliers=0.0, radius=20.0, seed=3))
@@ -70,10 +68,7 @@ def test_every_output(tmp_path, field, capsys):
 
 @pytest.mark.parametrize(('dimension', 'anchors'), [(2, 0), (2, 4), (3, 5)])
 def test_sensor_network(tmp_path, capsys, dimension, anchors):
-    """A file with landmarks and ranges but no pose: solved, compared with its positions, written.
-
-    Without anchors the solution comes out where the file's positions are, not mirrored.
-    """
+    """Without anchors the solution comes out where the file's positions are, not mirrored."""
     path, out = tmp_path / 'network.pyfg', tmp_path / 'out'
     network = sensor_network(
         40, anchors, dimension=dimension, radius_m=5.0 if dimension == 2 else 8.0,
@@ -118,7 +113,6 @@ def test_module_is_the_command(tmp_path):
         text=True, timeout=300, check=False)
     assert done.returncode == 0 and 'converged' in done.stdout
     assert 'on the cpu' in done.stdout and '  cost 0.' in done.stdout
-    # No progress in a pipe.
     assert done.stderr == ''
 
 
@@ -140,7 +134,6 @@ def test_certificate_and_formulation_are_in_the_report(tmp_path, capsys, formula
 
 
 def test_parts_without_a_measurement_are_no_solution(tmp_path, field, capsys):
-    """A robot without a link and beacons without ranges are named; exit code 3, or 0 if asked."""
     path = tmp_path / 'apart.pyfg'
     lines = [line for line in field.read_text().splitlines() if 'RANGE' not in line]
     path.write_text('\n'.join(lines) + '\n')

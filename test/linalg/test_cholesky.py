@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 from matrices import graph_matrix
 
 from sparser_ros.linalg import cholesky, fronts, ordering
-from sparser_ros.linalg.cholesky import (
-    NotPositiveDefiniteError,
-    SymbolicCholesky,
-    factorize,
-    sparsest,
-)
 from sparser_ros.linalg.ordering import OrderingUnavailableError, flattest
+
+DENSITIES = (0.1, 20.0)
 
 
 def matrix_of(blocks, b, links, missing, seed):
@@ -51,7 +47,7 @@ def test_solutions_are_those_of_dense_algebra(sizes, blocks, seed):
     links = [(i, j) for i, j in rng.integers(0, blocks, (2 * blocks, 2)) if i != j]
     missing = rng.permutation(blocks * b - 1)[: rng.integers(0, 1 + blocks * b // 3)]
     matrix, place = matrix_of(blocks, b, links, missing, seed)
-    factor = SymbolicCholesky(matrix, place=place, b=b).factorize(matrix)
+    factor = cholesky.SymbolicCholesky(matrix, place=place, b=b).factorize(matrix)
     rhs = rng.standard_normal((len(place), p))
     agrees(factor, matrix, rhs)
     agrees(factor, matrix, rhs[:, 0])
@@ -70,10 +66,10 @@ def test_dense_fronts_and_single_columns_make_the_same_factor(b, p, large):
     links += [(i, i + 1) for i in range(13, 20)] + [(50, 51), (52, 50)]
     matrix, place = matrix_of(60, b, links, [4 * b, 17 * b], 1)
     with patch.object(fronts, 'DENSE_ROWS', large):
-        symbolic = SymbolicCholesky(matrix, rng.permutation(60), place=place, b=b)
+        symbolic = cholesky.SymbolicCholesky(matrix, rng.permutation(60), place=place, b=b)
     for values in (matrix, sp.csc_matrix(2 * matrix)):
         agrees(symbolic.factorize(values), values, rng.standard_normal((len(place), p)))
-    with pytest.raises(NotPositiveDefiniteError):
+    with pytest.raises(cholesky.NotPositiveDefiniteError):
         symbolic.factorize(sp.csc_matrix(matrix - 50 * sp.identity(len(place))))
 
 
@@ -82,7 +78,7 @@ def test_without_cholmod_the_blocks_are_ordered_and_solved_all_the_same(installe
     if not installed:
         monkeypatch.setattr(ordering, 'cholmod', None)
     matrix, place = chain()
-    factor = SymbolicCholesky(matrix, place=place, b=3).factorize(matrix)
+    factor = cholesky.SymbolicCholesky(matrix, place=place, b=3).factorize(matrix)
     # A chain fills nothing in any order that eliminates it from its ends.
     assert factor.data.shape == (19, 3, 3)
     agrees(factor, matrix, np.random.default_rng(0).standard_normal((len(place), 2)))
@@ -92,12 +88,11 @@ def test_without_cholmod_the_blocks_are_ordered_and_solved_all_the_same(installe
 def test_columns_beyond_the_registers_are_solved_too(b, p):
     matrix, place = matrix_of(6, b, [(0, 3), (1, 3), (2, 5)], [1], b)
     rhs = np.random.default_rng(p).standard_normal((len(place), p))
-    agrees(SymbolicCholesky(matrix, place=place, b=b).factorize(matrix), matrix, rhs)
-    agrees(factorize(matrix), matrix, rhs)
-    # Any number of columns, a few at a time.
+    agrees(cholesky.SymbolicCholesky(matrix, place=place, b=b).factorize(matrix), matrix, rhs)
+    agrees(cholesky.factorize(matrix), matrix, rhs)
     for columns in (0, 5, 12):
         many = np.tile(rhs, 3)[:, :columns]
-        np.testing.assert_allclose(factorize(matrix).solve_any(many), np.linalg.solve(
+        np.testing.assert_allclose(cholesky.factorize(matrix).solve_any(many), np.linalg.solve(
             matrix.toarray(), many), rtol=1e-9, atol=1e-9)
 
 
@@ -105,14 +100,10 @@ def chain():
     return matrix_of(20, 3, [(i, i + 1) for i in range(19)], [1], 0)
 
 
-DENSITIES = (0.1, 20.0)
-
-
 def analyses(matrix: sp.csc_matrix):
-    n = matrix.shape[0]
-    return [
-        SymbolicCholesky(matrix), SymbolicCholesky(matrix, np.arange(n)[::-1].copy()),
-        SymbolicCholesky(matrix, place=np.arange(n), b=3)]
+    n, analysed = matrix.shape[0], cholesky.SymbolicCholesky
+    return [analysed(matrix), analysed(matrix, np.arange(n)[::-1].copy()),
+            analysed(matrix, place=np.arange(n), b=3)]
 
 
 @pytest.mark.parametrize('density', DENSITIES)
@@ -134,7 +125,6 @@ def test_fewer_entries_do_no_harm(density):
     for symbolic in analyses(matrix):
         agrees(symbolic.factorize(thin), thin, rhs)
         agrees(symbolic.factorize(matrix, shift), matrix + sp.diags(shift), rhs)
-    # Rows without an entry of their own are there all the same.
     empty = sp.csc_matrix((198, 198))
     for symbolic in analyses(empty):
         agrees(symbolic.factorize(empty, 1 + shift), sp.diags(1 + shift), rhs)
@@ -144,14 +134,14 @@ def test_patterns_need_not_be_stored_on_both_sides():
     matrix = graph_matrix(2, 63, 1.0)
     for lopsided in (sp.tril(matrix) + sp.triu(matrix, 3), sp.triu(matrix) + sp.tril(matrix, -3)):
         assert lopsided.nnz < matrix.nnz
-        agrees(SymbolicCholesky(lopsided).factorize(matrix), matrix, np.ones((63, 2)))
+        agrees(cholesky.SymbolicCholesky(lopsided).factorize(matrix), matrix, np.ones((63, 2)))
 
 
 @pytest.mark.parametrize('least', [0, 10**9])
 def test_either_order_solves(least):
     matrix = graph_matrix(2, 300, 1.0)
     with patch.object(cholesky, 'METIS_FROM', least):
-        symbolic = sparsest(matrix, 3)
+        symbolic = cholesky.sparsest(matrix, 3)
     assert np.sort(symbolic.blocks.order).tolist() == list(range(300))
     agrees(symbolic.factorize(matrix), matrix, np.ones((300, 2)))
 

@@ -5,13 +5,13 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from dense import packed, product_with_identity
+from dense import packed, product_with_identity, reduced
 from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.graph import Graph, Landmarks, Poses, RelativePoses, empty_graph
+from sparser_ros.graph import Graph, Landmarks
 from sparser_ros.io import graph_file
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve, staircase
@@ -36,17 +36,11 @@ def parts(graph: Graph):
 
 def ring(n: int, turns: int) -> tuple[Graph, np.ndarray]:
     """A ring of unit steps, and the headings of its local minimum that winds `turns` times."""
-    angle = 2 * np.pi / n
-    i = np.arange(n)
-    step = np.tile([1.0, 0.0], (n, 1))
-    graph = empty_graph(2, ('A',))
-    graph = graph.replaced(
-        poses=Poses(
-            np.zeros(n, dtype=int), i, i, angle_to_matrix(angle * i), np.zeros((n, 2))),
-        relative_poses=RelativePoses(
-            i, (i + 1) % n, np.tile(angle_to_matrix(np.array(angle)), (n, 1, 1)), step,
-            np.full(n, 1.0), np.full(n, 1e-3), i < n - 1, i))
-    return graph, angle_to_matrix(2 * np.pi * (1 + turns) / n * i)
+    step, angle = [1.0, 0.0], 2 * np.pi / n
+    sigmas = {'sigma_m': 1e-3**-0.5, 'sigma_rad': 1.0}
+    builder = Graph.builder().add_odometry('A', [step] * (n - 1), [angle] * (n - 1), **sigmas)
+    builder.add_closure(('A', n - 1), ('A', 0), step, angle, **sigmas)
+    return builder.build(), angle_to_matrix((1 + turns) * angle * np.arange(n))
 
 
 @settings(max_examples=15, deadline=None)
@@ -181,10 +175,8 @@ def test_a_robust_solve_is_certified_at_its_final_weights():
 
 
 def relaxed(seed, iterations):
-    graph = world(seed, robots=2, length=12, ranges=30, noise=1.0)
-    schur = SchurOperator(QuadraticProblem(graph))
-    manifold = schur.problem.manifold
-    start = manifold.random_point(5, np.random.default_rng(seed))
+    schur, manifold, start = reduced(
+        world(seed, robots=2, length=12, ranges=30, noise=1.0), seed=seed)
     rule = StoppingRule(
         cost_tolerance=0, gradient_tolerance=1e-16, max_iterations=iterations)
     return schur, minimise(schur, manifold, start, RegularisedQ(schur), rule)

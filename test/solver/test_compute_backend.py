@@ -6,6 +6,7 @@ from unittest.mock import patch
 import emulator
 import numpy as np
 import pytest
+from dense import reduced
 from helpers import world
 
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
@@ -17,8 +18,6 @@ from sparser_ros.solver import compute_backend, solve, stages
 from sparser_ros.solver.compute_backend import ComputeBackend, Device, choose
 from sparser_ros.solver.formulations import formulate
 from sparser_ros.solver.preconditioner import RegularisedQ
-from sparser_ros.solver.problem import QuadraticProblem
-from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.trust_region import StoppingRule, TruncatedCG
 
 WORLDS = [
@@ -28,8 +27,6 @@ WORLDS = [
 
 
 class OpenDevice(Device):
-    """A device that is there already."""
-
     def __init__(self, arrays):
         super().__init__()
         self._arrays = arrays
@@ -42,7 +39,6 @@ class NoDevice(Device):
 
 @pytest.fixture
 def on_device(device, monkeypatch):
-    """Solves ask for that device."""
     monkeypatch.setattr(
         stages, 'choose', lambda config, graph: choose(config, graph, OpenDevice(device)))
     return device
@@ -74,9 +70,7 @@ def test_a_robust_solve_agrees(on_device):
 @pytest.mark.parametrize('error', [MemoryError('out of memory'), OSError('device lost')])
 def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, error, after):
     """Whether the device breaks while a problem is placed or in the midst of CG."""
-    problem = QuadraticProblem(world(3, 2, noise=1.0))
-    schur = SchurOperator(problem)
-    y = problem.manifold.random_point(5, np.random.default_rng(4))
+    schur, _, y = reduced(world(3, 2, noise=1.0), seed=4)
     launch, launches, seen = emulated.runtime.launch, [], []
 
     def breaking(*arguments):
@@ -117,13 +111,6 @@ def test_a_device_that_is_lost_or_refuses_is_not_asked_again(emulated, monkeypat
     assert len(asked) == 1
 
 
-@pytest.fixture
-def tiny_graphs():
-    """`auto` tries a GPU on graphs of ten variables."""
-    with patch.object(compute_backend, 'LEAST_VARIABLES', 10):
-        yield
-
-
 @pytest.mark.parametrize(('options', 'there', 'least', 'where', 'reason', 'warned'), [
     ({}, True, None, 'cpu', 'fewer than', False), ({}, True, 10, 'gpu', 'emulator', False),
     ({}, False, 10, 'cpu', 'there is none', False),
@@ -161,14 +148,12 @@ def placed_soon(monkeypatch):
     monkeypatch.setattr(compute_backend, 'PLACING_CG_STEPS', 4)
 
 
-def long_run(arrays, preconditioner=RegularisedQ, rank=5, **options):
+def long_run(arrays, **options):
     """A run that goes there if a trial speaks for it: (machine, run, the same run on the CPU)."""
-    problem = QuadraticProblem(world(3, 2, noise=1.0))
-    schur = SchurOperator(problem)
-    y = problem.manifold.random_point(rank, np.random.default_rng(4))
+    schur, _, y = reduced(world(3, 2, noise=1.0), seed=4)
     where = ComputeBackend(arrays, 'there', eager=False, **options)
     space, rule = formulate('schur', schur), StoppingRule()
-    run = space.minimise(y, preconditioner(schur), rule, backend=where)
+    run = space.minimise(y, RegularisedQ(schur), rule, backend=where)
     return where, run, space.minimise(y, RegularisedQ(schur), rule)
 
 
@@ -224,11 +209,12 @@ def test_what_fails_in_a_trial_troubles_nobody(emulated, monkeypatch, caplog):
     assert {record.levelno for record in caplog.records} == {logging.DEBUG}
 
 
-def test_auto_keeps_short_refinements_on_the_cpu(emulated, tiny_graphs, monkeypatch):
+def test_auto_keeps_short_refinements_on_the_cpu(emulated, monkeypatch):
     """A few CG steps do not pay for a partitioned inverse, unless there is one already."""
     monkeypatch.setattr(
         stages, 'choose', lambda config, graph: choose(config, graph, OpenDevice(emulated)))
     graph = world(5, 2, ranges=0, closures=12, noise=0.3)
+    monkeypatch.setattr(compute_backend, 'LEAST_VARIABLES', 10)
     monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
     assert solve(graph, SolverConfig()).stats.backend == 'cpu'
     assert solve(graph, SolverConfig(init='random')).stats.backend == 'gpu'
@@ -237,9 +223,8 @@ def test_auto_keeps_short_refinements_on_the_cpu(emulated, tiny_graphs, monkeypa
 @pytest.mark.parametrize('kind', WORLDS)
 def test_a_repeated_step_allocates_nothing(emulated, monkeypatch, kind):
     """A recorded one would write to memory that has long been given to others."""
-    problem = QuadraticProblem(world(3, **kind, noise=1.0))
-    schur, manifold = SchurOperator(problem), problem.manifold
-    y = emulated.put(manifold.random_point(5, np.random.default_rng(4)))
+    schur, manifold, start = reduced(world(3, **kind, noise=1.0), seed=4)
+    y = emulated.put(start)
     qy = schur(y)
     cg = TruncatedCG(schur, manifold, RegularisedQ(schur), emulated, y)
     cg.stand_at(y, manifold.multipliers(y, qy))

@@ -2,34 +2,16 @@
 
 import numpy as np
 import pytest
-from helpers import world
+from helpers import stepped, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.config import SolverError
 from sparser_ros.graph import Estimate, Graph, estimate_of, squared_residuals
 from sparser_ros.graph.precision import chi_square_kappa
-from sparser_ros.linalg.rotations import (
-    angle_to_matrix,
-    rotvec_to_matrix,
-)
 from sparser_ros.solver.covariance import Linearised, marginal_covariance
 
 DIMENSIONS = st.sampled_from((2, 3))
-
-
-def exponential(d: int, w: np.ndarray) -> np.ndarray:
-    return angle_to_matrix(w[..., 0]) if d == 2 else rotvec_to_matrix(w)
-
-
-def moved(estimate: Estimate, step: np.ndarray) -> Estimate:
-    """The estimate after small motions in the documented coordinates."""
-    n, d = estimate.translation.shape
-    size = 3 if d == 2 else 6
-    of_poses, of_points = step[: n * size].reshape(n, size), step[n * size :].reshape(-1, d)
-    return Estimate(
-        exponential(d, of_poses[:, d:]) @ estimate.rotation,
-        estimate.translation + of_poses[:, :d], estimate.landmarks + of_points)
 
 
 def chi_square_cost(graph: Graph, estimate: Estimate) -> float:
@@ -52,7 +34,7 @@ def test_information_is_half_the_hessian_of_the_cost_at_zero_residuals(seed, d, 
         step = random.normal(size=linear.size) * 1e-4
         # Only variables move; known landmarks are data.
         step[graph.n_poses * linear.step :].reshape(-1, d)[graph.landmarks.fixed] = 0
-        ends = [chi_square_cost(graph, moved(truth, sign * step)) for sign in (1, -1)]
+        ends = [chi_square_cost(graph, stepped(truth, sign * step)) for sign in (1, -1)]
         assert np.mean(ends) == pytest.approx(step @ information @ step, rel=1e-3)
 
 

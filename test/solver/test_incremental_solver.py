@@ -5,19 +5,19 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from graphs import random_graph
-from helpers import world
+from helpers import stepped, world
 
 from benchmark import synthetic
 from benchmark.stream import solver_of
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Estimate, Graph, PointPriors, cost, estimate_of, squared_residuals
-from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.solver import incremental, solve
 from sparser_ros.solver.covariance import Linearised, in_map
 from sparser_ros.solver.incremental import IncrementalSolver, Kind, terms_of
 from sparser_ros.solver.robust import KERNELS, thresholds
 
 NO_KERNEL = RobustConfig()
+KERNEL = RobustConfig(kernel='gm', threshold=3.0, weight_floor=1e-12)
 
 
 def states(solver):
@@ -26,28 +26,20 @@ def states(solver):
 
 def dense_gradient(graph, values, objective, step=1e-6):
     """Half the derivative of the cost by differences, in the frames of the bodies."""
-    d = graph.dimension
+    d, n = graph.dimension, graph.n_poses
     q = 1 if d == 2 else 3
-    out = np.zeros((graph.n_poses + graph.n_landmarks, q + d))
+    out = np.zeros((n + graph.n_landmarks, q + d))
     for body in range(len(out)):
-        pose = body < graph.n_poses
-        for x in range(q + d):
-            if not pose and x < q:
-                continue
-            sides = []
-            for sign in (1, -1):
-                rotation = values.rotation.copy()
-                points = values.points.copy()
-                turn = rotation[body] if pose else np.eye(d)
-                if x >= q:
-                    points[body] += sign * step * turn[:, x - q]
-                elif d == 2:
-                    rotation[body] = turn @ angle_to_matrix(np.array(sign * step))
-                else:
-                    rotation[body] = turn @ rotvec_to_matrix(sign * step * np.eye(3)[x])
-                sides.append(objective(graph, type(values)(
-                    rotation, points[:graph.n_poses], points[graph.n_poses:])))
-            out[body, x] = (sides[0] - sides[1]) / (4 * step)
+        turn = values.rotation[body] if body < n else np.eye(d)
+        begin = body * (q + d) if body < n else n * (q + d) + (body - n) * d
+        for x in range(0 if body < n else q, q + d):
+            way = np.zeros(n * (q + d) + graph.n_landmarks * d)
+            if x >= q:
+                way[begin:begin + d] = turn[:, x - q]
+            else:
+                way[begin + d:begin + d + q] = turn[:, x] if d == 3 else 1.0
+            there, back = (objective(graph, stepped(values, sign * step * way)) for sign in (1, -1))
+            out[body, x] = (there - back) / (4 * step)
     return out
 
 
@@ -65,7 +57,6 @@ def robust_cost(config):
 
 
 @pytest.mark.parametrize('kernel', ['none', 'gm', 'huber'])
-@pytest.mark.parametrize('d', [2, 3])
 @pytest.mark.parametrize('seed', range(3))
 def test_terms_are_the_cost_and_its_derivative(d, seed, kernel):
     graph = random_graph(seed, d)
@@ -103,7 +94,6 @@ def walk(n, seed=0, dimension=2, closures=True):
     return graph, result.estimate
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 @pytest.mark.parametrize('closures', [True, False])
 def test_the_optimum_is_that_of_the_trust_region(dimension, closures):
     graph, best = walk(200, 1, dimension, closures)
@@ -167,9 +157,6 @@ def test_work_does_not_depend_on_what_stays_where_it_is(n):
     assert update.converged and whole.cliques > n / 16 and update.cliques < 100
 
 
-KERNEL = RobustConfig(kernel='gm', threshold=3.0, weight_floor=1e-12)
-
-
 def dense(graph: Graph, solver: IncrementalSolver, bodies: np.ndarray) -> np.ndarray:
     """The same from the dense inverse of the information at the solver's estimate."""
     n, m = graph.n_poses, graph.n_landmarks
@@ -204,7 +191,6 @@ def found(graph: Graph, solver: IncrementalSolver, bodies: np.ndarray) -> np.nda
 
 @pytest.mark.parametrize('robust', [RobustConfig(), KERNEL], ids=['trusted', 'kernel'])
 @pytest.mark.parametrize('absolute', ['', 'pfk'])
-@pytest.mark.parametrize('d', [2, 3])
 @pytest.mark.parametrize('seed', range(3))
 def test_covariances_are_blocks_of_the_dense_inverse(seed, d, absolute, robust):
     graph = world(seed, d, absolute=absolute, ranges=60, noise=0.3)

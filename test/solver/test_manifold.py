@@ -21,10 +21,10 @@ CASES = [
     (d, p, k, homogenised)
     for d, p in RANKS for k in (0, K) for homogenised in (False, True)]
 EXACT = {'rtol': 1e-12, 'atol': 1e-12}
+FREE = {'rank': 5, 'init': 'random', 'cost_tolerance': 1e-9}
 
 
 def sample(manifold: Manifold, p: int):
-    """A point, and two ambient vectors."""
     random = np.random.default_rng(p)
     return manifold.random_point(p, random), *random.normal(size=(2, manifold.rows, p))
 
@@ -80,19 +80,10 @@ def test_retraction(d, p, k, homogenised):
     assert np.array_equal(moved.held, Y.held)
 
 
-FREE = {'rank': 5, 'init': 'random', 'cost_tolerance': 1e-9}
-
-
-def scaled_sample(d: int, p: int, seed: int = 0):
-    random = np.random.default_rng(seed)
-    manifold = ScaledManifold(d, 4, 3, homogenised=False, scaled=(1, 3))
-    y = manifold.random_point(p, random)
-    return manifold, y, random.normal(size=y.shape)
-
-
 @pytest.mark.parametrize('d, p', RANKS)
 def test_projection_is_orthogonal_and_has_the_dimension_of_the_space(d, p):
-    manifold, y, _ = scaled_sample(d, p)
+    manifold = ScaledManifold(d, 4, 3, homogenised=False, scaled=(1, 3))
+    y = manifold.random_point(p, np.random.default_rng(0))
     basis = np.eye(y.size).reshape(y.size, *y.shape)
     matrix = np.array([manifold.project(y, v).ravel() for v in basis])
     assert np.allclose(matrix, matrix.T, atol=1e-12)

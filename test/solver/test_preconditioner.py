@@ -4,9 +4,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from dense import posed, product_with_identity
+from dense import posed, product_with_identity, reduced, tangent_basis
 from helpers import world
-from tangents import tangent_basis
 
 from benchmark.synthetic import pose_graph
 from sparser_ros.config import SolverConfig
@@ -19,13 +18,10 @@ from sparser_ros.solver.preconditioner import (
     RegularisedQ,
     ShiftedHessian,
 )
-from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.result import SolveStatus
-from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.trust_region import StoppingRule, minimise
 
 
-@pytest.mark.parametrize('d', [2, 3])
 @pytest.mark.parametrize('absolute', ['', 'pf'])
 def test_inverts_q_on_tangents(d, absolute):
     schur, y = posed(d, absolute=absolute)
@@ -44,15 +40,11 @@ def test_inverts_q_on_tangents(d, absolute):
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
 
 
-def noisy(n, sigma, seed):
-    graph = pose_graph(n)
-    rel = graph.relative_poses
-    turn = angle_to_matrix(sigma * np.random.default_rng(seed).standard_normal(len(rel)))
-    return graph.replaced(relative_poses=rel.replaced(rotation=rel.rotation @ turn))
-
-
 def test_a_poor_start_is_refined_with_rotations_that_stretch_as_well(monkeypatch):
-    graph = noisy(1000, 0.3, 7)
+    graph = pose_graph(1000)
+    rel = graph.relative_poses
+    turn = angle_to_matrix(0.3 * np.random.default_rng(7).standard_normal(len(rel)))
+    graph = graph.replaced(relative_poses=rel.replaced(rotation=rel.rotation @ turn))
     found = solve(graph, SolverConfig()).stats.cost_final
     with patch.object(stages, 'POOR_START', np.inf):
         alone = solve(graph, SolverConfig()).stats.cost_final
@@ -71,9 +63,7 @@ CASES = [(d, p, absolute) for d in (2, 3) for p in (d, 5) for absolute in ('', '
 @pytest.mark.parametrize('d, p, absolute', CASES)
 def test_inverse_of_the_dense_tangent_hessian(d, p, absolute):
     """At a minimum, apply() inverts the Riemannian Hessian of the reduced problem."""
-    problem = QuadraticProblem(world(5, d, absolute=absolute, noise=0.5))
-    schur, manifold = SchurOperator(problem), problem.manifold
-    start = manifold.random_point(p, np.random.default_rng(0))
+    schur, manifold, start = reduced(world(5, d, absolute=absolute, noise=0.5), p)
     rule = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-18)
     y = minimise(schur, manifold, start, RegularisedQ(schur), rule).y
     gradient = schur(y)
@@ -102,21 +92,17 @@ def test_inverse_of_the_dense_tangent_hessian(d, p, absolute):
 
 
 def test_falls_back_to_gauss_newton_where_the_hessian_is_indefinite():
-    problem = QuadraticProblem(world(6, noise=1.0))
-    schur = SchurOperator(problem)
-    y = problem.manifold.random_point(2, np.random.default_rng(3))
+    schur, manifold, y = reduced(world(6, noise=1.0), 2, seed=3)
     newton = NewtonPreconditioner(schur)
     newton.refresh(y, schur(y), 0)
     assert newton.gauss_newton
-    v = problem.manifold.project(y, np.random.default_rng(4).normal(size=y.shape))
+    v = manifold.project(y, np.random.default_rng(4).normal(size=y.shape))
     assert np.sum(v * newton.apply(v, np.empty_like(v))) > 0
 
 
-def starting(seed, d=2, absolute=''):
-    graph = world(seed, d, robots=2, length=12, ranges=30, noise=1.0, absolute=absolute)
-    schur = SchurOperator(QuadraticProblem(graph))
-    manifold = schur.problem.manifold
-    return schur, manifold, manifold.random_point(5, np.random.default_rng(seed))
+def starting(seed, absolute=''):
+    return reduced(world(
+        seed, robots=2, length=12, ranges=30, noise=1.0, absolute=absolute), seed=seed)
 
 
 @pytest.mark.parametrize('absolute', ['', 'pfk'])
@@ -141,18 +127,15 @@ def test_a_deadline_ends_it_at_once():
     assert run.status is SolveStatus.TIME_LIMIT and run.y is start
 
 
-@pytest.mark.parametrize('d', [2, 3])
 @pytest.mark.parametrize('absolute', ['', 'pfk'])
 def test_solutions_fulfil_the_shifted_newton_equation(d, absolute):
-    schur = SchurOperator(QuadraticProblem(world(4, d, noise=0.5, absolute=absolute)))
-    manifold, random = schur.problem.manifold, np.random.default_rng(0)
-    y = manifold.random_point(5, random)
+    schur, manifold, y = reduced(world(4, d, noise=0.5, absolute=absolute))
     gradient = schur(y)
     shift = 10 * np.abs(schur.Q_cc.diagonal()).max()
     hessian = ShiftedHessian(schur)
     hessian.at(y, *manifold.multipliers(y, gradient))
     assert hessian.factorize(shift)
-    v = manifold.project(y, random.standard_normal(y.shape))
+    v = manifold.project(y, np.random.default_rng(1).standard_normal(y.shape))
     x = hessian.solve(v)
     np.testing.assert_allclose(manifold.project(y, x), x, atol=1e-9 * np.abs(x).max())
     blocks, scalars = manifold.multipliers(y, gradient)

@@ -23,6 +23,7 @@ from sparser_ros.solver.schur import SchurOperator
 NAMES = sorted(set(KERNELS) - {'none'})
 SQUARES = st.floats(1e-3, 1e6)
 WIDTHS = st.floats(0.1, 1e4)
+GNC = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 
 
 @settings(max_examples=200, deadline=None)
@@ -94,7 +95,6 @@ def test_settled_residuals_are_those_of_the_estimate(seed, d, absolute):
     assert np.allclose(squares, reweighting.squares_of(estimate), rtol=1e-7, atol=1e-9)
     by_table = squared_residuals(graph, estimate)
     assert np.isclose(squares.sum(), sum(part.sum() for part in by_table.values()))
-    # The bearings are the directions between the antennas.
     assert np.allclose(settled, schur.problem.pack(estimate), atol=1e-9)
 
 
@@ -128,13 +128,9 @@ def test_floor_keeps_doubted_components_positive_definite():
     assert np.all(np.isfinite(schur.points(y)))
 
 
-GNC = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
-
-
-def pose_graph(seed, d, share, noise=0.5, length=50):
-    clean = world(
-        seed, d, robots=1, length=length, closures=length, ranges=0, sightings=0, landmarks=0,
-        noise=noise)
+def pose_graph(seed, d, share):
+    clean = world(seed, d, robots=1, length=50, closures=50, ranges=0, sightings=0, landmarks=0,
+                  noise=0.5)
     return clean, *with_false_closures(clean, share, seed)
 
 

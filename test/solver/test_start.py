@@ -63,12 +63,10 @@ def started(graph: Graph):
 
 
 def chain(n: int) -> Graph:
-    """Odometry alone."""
     graph = pose_graph(n)
     return graph.replaced(relative_poses=graph.relative_poses.take(slice(0, n - 1)))
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_rotations_are_near_the_optimum(dimension):
     graph = pose_graph(400, dimension=dimension)
     d, n = dimension, graph.n_poses
@@ -89,7 +87,6 @@ def test_a_chain_too_long_for_the_regularisation_starts_otherwise():
     assert result.stats.cost_final < 1e-6
 
 
-@pytest.mark.parametrize('d', [2, 3])
 @pytest.mark.parametrize('shrink', [1.0, 1e-3, -1.0, 0.0])
 def test_the_nearest_rotation_is_that_of_singular_values(d, shrink):
     """The last direction shrunk until the polar factor is no rotation; any is nearest to zero."""
@@ -122,7 +119,6 @@ def test_the_truth_costs_nothing_in_a_thinned_graph(seed, d, factor, absolute):
     np.testing.assert_allclose(whole.translation, truth.translation, atol=1e-9)
 
 
-@pytest.mark.parametrize('d', [2, 3])
 def test_a_coarse_start_ends_where_a_whole_one_does(d):
     graph = world(11, d, robots=2, length=60, ranges=200, closures=4, noise=0.3)
     whole = solve(graph, SolverConfig(init='auto', coarsening=1))

@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from dense import reduced
 from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +27,9 @@ from sparser_ros.solver.trust_region import CGStop, StoppingRule, TruncatedCG, m
 CASES = st.tuples(
     st.integers(0, 10**6), st.sampled_from(((2, 2), (2, 5), (3, 3), (3, 5))),
     st.sampled_from(('', 'p', 'k', 'pfk')))
+NEAR_BEST, NEAR_WORST = 1e-3, -1e-3
+EXACT = SolverConfig(cost_tolerance=0.0, gradient_tolerance=1e-18)
+NAMES = sorted(FORMULATIONS)
 
 
 def setting(case):
@@ -67,10 +71,7 @@ class Identity:
 
 
 def step_at(offset: float, radius: float, rule: StoppingRule, enough: float = 0.0):
-    """A step on a sphere in five dimensions at a point `offset` away from the top of a quadratic.
-
-    The best point is e_0, where the curvatures are 1 to 4; the worst is e_4.
-    """
+    """On a sphere, `offset` away from the best point e_0 of a quadratic, or from the worst, e_4."""
     manifold = Manifold(2, 0, 1)
     q = np.diag(np.arange(5.0))
     # One bearing of five columns, whose cost is u Q u^T: Q acts from the right.
@@ -86,9 +87,6 @@ def step_at(offset: float, radius: float, rule: StoppingRule, enough: float = 0.
     cg = TruncatedCG(operator, manifold, Identity(), HOST, y)
     cg.stand_at(y, manifold.multipliers(y, qy))
     return cg.step(manifold.project(y, qy), radius, rule, enough)
-
-
-NEAR_BEST, NEAR_WORST = 1e-3, -1e-3
 
 
 @pytest.mark.parametrize('offset, radius, rule, enough, reason', [
@@ -109,9 +107,7 @@ def test_each_reason(offset, radius, rule, enough, reason):
 
 
 def test_a_deadline_stops_cg():
-    problem = QuadraticProblem(world(0, noise=1.0))
-    schur, manifold = SchurOperator(problem), problem.manifold
-    y = manifold.random_point(5, np.random.default_rng(0))
+    schur, manifold, y = reduced(world(0, noise=1.0))
     gradient = schur(y)
     cg = TruncatedCG(schur, manifold, Identity(), HOST, y)
     blocks, scalars = manifold.multipliers(y, gradient)
@@ -125,25 +121,12 @@ def test_a_deadline_stops_cg():
     assert 0 < step.cg_steps <= 16
 
 
-def test_a_solve_reports_them():
-    stats = solve(world(3, noise=0.5), SolverConfig()).stats
-    assert set(stats.cg_stops) == {reason.value for reason in CGStop}
-    assert sum(stats.cg_stops.values()) == stats.iterations
-
-
-EXACT = SolverConfig(cost_tolerance=0.0, gradient_tolerance=1e-18)
-NAMES = sorted(FORMULATIONS)
 CLASSES = {
     'pose graph': {'ranges': 0},
     'ranges and lever arms': {},
     'anchored': {'absolute': 'pfk'},
     'landmarks': {'ranges': 0, 'sightings': 12, 'landmarks': 4},
 }
-
-
-def operator(name, **options):
-    schur = SchurOperator(QuadraticProblem(world(1, noise=1.0, **options)))
-    return schur, formulate(name, schur)
 
 
 @pytest.mark.parametrize('name', NAMES)
@@ -195,6 +178,7 @@ def test_same_optimum_from_the_same_start(seed, d, kind):
 
 
 def test_dense_refuses_what_does_not_fit():
+    schur = SchurOperator(QuadraticProblem(world(1, noise=1.0)))
     with patch.object(formulations, 'DENSE_LIMIT_BYTES', 1000), \
             pytest.raises(SolverError, match='use formulation schur'):
-        operator('dense')
+        formulate('dense', schur)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from flying_world import flying_graph
+from helpers import stepped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,15 +23,6 @@ from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.start import coarsen
 
 VERTICAL = 2
-
-
-def stepped(graph, values, step):
-    """Values after a step in map axes: translation and rotation of poses, then landmarks."""
-    n = graph.n_poses
-    moved = step[: 6 * n].reshape(n, 6)
-    return Estimate(
-        rotvec_to_matrix(moved[:, 3:]) @ values.rotation, values.translation + moved[:, :3],
-        values.landmarks + step[6 * n:].reshape(-1, 3))
 
 
 @pytest.mark.parametrize('rank', [3, 5])
@@ -61,7 +53,7 @@ def test_hessian_of_the_cost_by_differences_is_twice_the_information_at_zero_res
     rng = np.random.default_rng(0)
     for _ in range(5):
         v = rng.normal(size=size)
-        there = cost(graph, stepped(graph, truth, step * v))
+        there = cost(graph, stepped(truth, step * v))
         assert there / step**2 == pytest.approx(v @ information @ v, rel=1e-3)
 
 
@@ -156,19 +148,14 @@ def test_newton_preconditioner_is_the_inverse_of_the_hessian():
     assert np.allclose(newton.apply(product, np.empty_like(v)), v, atol=1e-5 * np.abs(v).max())
 
 
-def bodies_of(graph, values):
-    solver = solver_of(graph, values, held=False)
-    if not graph.anchored:
-        solver.add_terms(held_upright(
-            0, values.rotation[0], values.translation[0], 1e8, height=not len(graph.heights)))
-    return solver
-
-
 @pytest.mark.parametrize(('heights', 'known'), [(True, False), (False, False), (True, True)])
 def test_incremental_optimum_and_covariance_are_those_of_the_whole(heights, known):
     graph, truth = flying_graph(7, steps=8, beacons=4, heights=heights, known=known)
     best = solve(graph, SolverConfig(gradient_tolerance=1e-9), initial=truth).estimate
-    solver = bodies_of(graph, truth)
+    solver = solver_of(graph, truth, held=False)
+    if not graph.anchored:
+        solver.add_terms(held_upright(
+            0, truth.rotation[0], truth.translation[0], 1e8, height=not len(graph.heights)))
     for _ in range(5):
         solver.update(np.array([graph.n_poses - 1]), 1e-9)
     assert solver.quadratic_cost == pytest.approx(cost(graph, best), rel=1e-5)

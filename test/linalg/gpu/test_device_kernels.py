@@ -184,8 +184,6 @@ def test_a_step_of_cg(device, radius, curvature, most, target, outcome):
 
 
 class Stream:
-    """Notes what is recorded and launched."""
-
     def __init__(self, fails=False):
         self.fails, self.seen = fails, []
 
