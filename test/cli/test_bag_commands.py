@@ -27,7 +27,6 @@ def test_bag(tmp_path, capsys):
 
 
 def test_replay_names_the_beacons_without_a_place(tmp_path, capsys):
-    """Twelve seconds of driving place no beacon; costs are for -v, rejected shares for all."""
     bag, config = str(tmp_path / 'bag'), str(tmp_path / 'bag.yaml')
     assert main(['simulate', '-o', bag, '--config', config, '--robots', '1', '--beacons', '4',
                  '--minutes', '0.2', '--seed', '1']) == 0

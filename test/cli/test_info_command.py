@@ -128,7 +128,6 @@ def test_a_graph(bag, tmp_path, capsys):
 
 
 def test_names_with_numbers_stay_whole():
-    """As in the TIERS recording: the same robots on other topics, one topic for each pair."""
     topics = [TopicSurvey(f'/cali/turtle0{k}/odom', ODOMETRY, 300) for k in (1, 3, 4)]
     topics += [TopicSurvey(f'/turtle0{k}/odom', ODOMETRY, 0) for k in (1, 3)]
     topics += [TopicSurvey(f'/uwb/tof/n_{a}/n_{b}/distance', RANGE, 100)

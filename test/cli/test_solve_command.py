@@ -68,7 +68,6 @@ def test_every_output(tmp_path, field, capsys):
 
 @pytest.mark.parametrize(('dimension', 'anchors'), [(2, 0), (2, 4), (3, 5)])
 def test_sensor_network(tmp_path, capsys, dimension, anchors):
-    """Without anchors the solution comes out where the file's positions are, not mirrored."""
     path, out = tmp_path / 'network.pyfg', tmp_path / 'out'
     network = sensor_network(
         40, anchors, dimension=dimension, radius_m=5.0 if dimension == 2 else 8.0,

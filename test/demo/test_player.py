@@ -115,7 +115,6 @@ def test_who_else_listens_does_not_start_the_bag(bag, robot, odometry, tmp_path)
 
 @pytest.mark.parametrize('wait', ['0', '1000'])
 def test_ctrl_c_is_no_error(bag, odometry, tmp_path, wait):
-    """Stopped while it plays, or while it waits for somebody who listens."""
     domain, clocks = free_domain(), []
     play = [sys.executable, '-m', 'sparser_ros', 'play', str(bag), '--rate', '0.01', '--wait', wait]
     with friend('friend', domain) as (node, until):

@@ -105,7 +105,6 @@ def test_paths_and_formats_that_are_none_are_named(spec, name):
 
 @pytest.mark.parametrize('use', ['auto', 'position', 'pose'])
 def test_positions_without_covariance_are_fixes(use):
-    """PoseStamped and PointStamped: sigma and, where wanted, heading from the configuration."""
     when = header(ns(0.5) * 1e-9, 'map')
     for kind, message in (
         ('PoseStamped', M(header=when, pose=POSE)),

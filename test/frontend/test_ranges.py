@@ -52,7 +52,6 @@ def test_bias_scale_and_noise():
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.randoms(use_true_random=False), st.integers(0, 6))
 def test_the_order_of_topics_within_the_window_does_not_matter(random, takes):
-    """Odometry of each robot in order, everything else delayed at random by up to the window."""
     results = []
     for shuffled in (False, True):
         frontend = Frontend(config(stamps={'reorder_window_s': 0.3}))

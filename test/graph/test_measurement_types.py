@@ -23,7 +23,6 @@ from sparser_ros.solver.problem import QuadraticProblem
 
 
 def test_residuals_rows_and_incremental_terms_agree(d):
-    """The quadratic form of the rows is the sum of the squared residuals, type by type."""
     graph = random_graph(3, d).validate()
     other, marks = estimate_of(random_graph(4, d)), graph.landmarks
     estimate = Estimate(other.rotation, other.translation, np.where(

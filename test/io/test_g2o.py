@@ -117,7 +117,6 @@ def key(letters, number):
 
 @pytest.mark.parametrize(('robots', 'first'), [('ab', 0), ('ab', 3), (('xA', 'xB'), 0), ('yz', 0)])
 def test_each_letter_of_a_key_is_a_robot(tmp_path, robots, first):
-    """Also where the last pose of one robot and the first of the next are neighbours."""
     a, b = robots
     text = PAIR.format(
         a0=key(a, first), a1=key(a, first + 1), b0=key(b, first), b1=key(b, first + 1),
@@ -135,7 +134,6 @@ def test_each_letter_of_a_key_is_a_robot(tmp_path, robots, first):
 
 
 def test_ids_that_are_no_keys(tmp_path):
-    """Plain numbers and stamps in nanoseconds are one robot; keys beside them are others."""
     stamps = PAIR.format(a0=0, a1=17 * 10**17, b0=18 * 10**17, b1=19 * 10**17, l7=5)
     graph = g2o.read(write(tmp_path, stamps))
     assert graph.robots == ('A',) and np.all(graph.relative_poses.odometry)

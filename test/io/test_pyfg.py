@@ -92,7 +92,6 @@ def test_every_plane_record(tmp_path):
 
 
 def test_odometry_written_backwards(tmp_path):
-    """A step from the newer pose to the older one, unless a step forward or a keyword is there."""
     noise = '1 0 0 1 0 1'
     text = ''.join(f'VERTEX_SE2 {k} A{k} {k} 0 0\n' for k in range(5))
     graph = pyfg.read(write(tmp_path, text + f"""\

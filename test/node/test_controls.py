@@ -52,7 +52,6 @@ def test_what_is_ignored_leaves_the_map_survives_a_resume_and_is_revived(tmp_pat
 
 
 def test_rejected_ranges_are_listed():
-    """One range in ten is 6 m too long: the kernel refuses them, and they are listed."""
     scene, wrong = Scene(), []
     half = len(scene.events) // 2
     for number, (_, topic, message) in enumerate(scene.events[:half]):

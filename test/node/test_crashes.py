@@ -19,7 +19,6 @@ def test_a_node_that_is_killed_loses_nothing(tmp_path):
 
 
 def test_what_the_operator_has_said_outlasts_a_killed_node(tmp_path):
-    """Killed as soon as the service has answered; the next node leaves the same ranges out."""
     world = CrashWorld(tmp_path, seed=4)
     half = world.messages[:len(world.messages) // 2]
     with world.node() as process:

@@ -117,7 +117,6 @@ def test_silence_and_units_are_reported():
 
 
 def test_two_nodes_that_publish_the_same_transforms_are_told():
-    """The third one is of another robot."""
     with World(THREAD) as world:
         others = [SparserNode(name, context=world.context, parameter_overrides=parameters(
             PARAMETERS | THREAD | {'robots': robots}))

@@ -77,7 +77,6 @@ def test_pose_graphs_with_little_noise_are_certified(seed, d, absolute):
 
 @pytest.mark.parametrize('seed', range(3))
 def test_lambda_min_is_the_least_eigenvalue(seed):
-    """Of the dense Schur complement of S on X_c, at a saddle."""
     schur, manifold, certifier = parts(world(seed, noise=2.0))
     start = manifold.random_point(2, np.random.default_rng(seed))
     y = minimise(schur, manifold, start, RegularisedQ(schur), RULE).y

@@ -142,7 +142,6 @@ def test_measurements_that_come_one_by_one_lead_to_the_same_optimum(seed):
 
 @pytest.mark.parametrize('n', [400, 3200])
 def test_work_does_not_depend_on_what_stays_where_it_is(n):
-    """A robot on a line, whose position is measured time and again."""
     graph, at = synthetic.pose_graph(n, closures=0.0), np.arange(0, n, 10)
     fixes = PointPriors(
         at, np.zeros((len(at), 2)), graph.poses.translation[at] + 0.01, np.full(len(at), 400.0),

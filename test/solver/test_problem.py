@@ -28,7 +28,6 @@ DIMENSIONS = st.sampled_from((2, 3))
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), DIMENSIONS, st.booleans(), st.booleans())
 def test_cost_of_a_point_is_the_cost_of_the_graph(seed, d, levers, absolute):
-    """For any estimate, with the bearings along the antennas (every measurement kind)."""
     graph = random_graph(seed, d, levers=levers, absolute=absolute)
     problem, estimate = QuadraticProblem(graph), estimate_of(graph)
     y = problem.pack(estimate)
@@ -112,7 +111,6 @@ def test_kept_columns_are_a_basis_of_the_range(graph):
 @settings(max_examples=30, deadline=None)
 @given(graphs)
 def test_points_are_optimal(graph):
-    """Back-substituted positions zero the gradient in X_f and give the reduced cost."""
     problem = QuadraticProblem(graph)
     A, _, omega = jacobians(problem)
     A_f = free_jacobian(graph)

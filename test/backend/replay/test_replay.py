@@ -177,7 +177,6 @@ def test_a_configuration_that_fits_nothing_is_explained(bag, tmp_path, capsys):
 
 
 def test_what_is_not_located_is_written_and_marked(tmp_path, capsys):
-    """Ten ranges between two robots do not place one of them: its best trajectory is there."""
     assert main(['simulate', '-o', str(tmp_path / 'bag'), '--robots', '2', '--beacons', '0',
                  '--minutes', '0.3', '--range-rate', '0.3', '--odometry-rate', '5']) == 0
     assert main(['replay', str(tmp_path / 'bag'), '--tum', str(tmp_path), '--plot',

@@ -119,7 +119,6 @@ def test_no_length_is_taken_off_radios_that_are_right():
 
 
 def test_a_length_that_is_over_is_taken_off_the_ranges_before():
-    """Those of B are too long for 20 of 80 s."""
     world, auditor = pair_world(steps=160), Auditor(options())
     verdicts = verdicts_of(auditor, told(world, 'B', LENGTH_M, parts=16, end=4))
     for verdict in verdicts[:4]:

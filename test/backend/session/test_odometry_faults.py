@@ -72,7 +72,6 @@ def test_it_is_only_reported_where_nothing_is_to_be_left_out():
 
 @pytest.mark.parametrize('seed', range(3))
 def test_honest_odometry_stays_with_faulty_ranges(seed):
-    """A fifth of all ranges is false, and all of B are 4 m too long for ten seconds."""
     world, rng, made = world_of(seed, stuck=False), np.random.default_rng(seed), []
     for one in world.increments(PARTS):
         step, far = np.maximum(one.ranges.source, one.ranges.target) // 2, rng.random(

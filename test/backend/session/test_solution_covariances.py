@@ -103,7 +103,6 @@ def test_without_a_factor_there_is_no_covariance():
 
 
 def test_what_is_stated_does_not_depend_on_whose_start_the_map_is_relative_to(dimension):
-    """S-transformation of the covariance of the whole graph; the same for every gauge."""
     world = pair_world(dimension, seed=7, known=())
     increments = world.increments(4)
     stated, claimed = {}, {}

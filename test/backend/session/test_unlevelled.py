@@ -38,7 +38,6 @@ def driven(graph, truth, name=None, since=0):
 
 
 def test_the_map_is_made_anew_without_them():
-    """It is as one that never had them; before it is bent."""
     since = 4
     graph, truth = tilted(1)
     late, never = driven(graph, truth, 'B', since), driven(graph, truth, 'B')
