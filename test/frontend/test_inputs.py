@@ -226,8 +226,7 @@ def bad_sample(kind, robots, v, stamps, names, t):
         'range': {'range_m': v[0], 'rx_rssi': v[2], 'first_path_rssi': v[3], **when},
         'closure': {**pose, 'confidence': v[7], 'to_robot': names[0],
                     'from_stamp_ns': when['stamp_ns'], 'to_stamp_ns': when['received_ns']},
-        'sighting': {'position_xyz': pose['position_xyz'], 'robot': names[0],
-                     'landmark': names[1], **when},
+        'sighting': {'position_xyz': pose['position_xyz'], 'robot': names[0], **when},
         'fix': {**pose, **when, 'robot': names[0]}}[kind]
     if kind == 'odometry':
         return a.odometry(t, covariance, twist_covariance=covariance, **changes)
@@ -236,8 +235,8 @@ def bad_sample(kind, robots, v, stamps, names, t):
     if kind == 'closure':
         return closure_sample(a, t, b, t, covariance=covariance, **changes)
     if kind == 'sighting':
-        return sighting_sample(
-            a, t, 'L1', np.array([3.0, 2.0, 1.0]), covariance=position, **changes)
+        return sighting_sample(a, t, 'L1' if noise else names[1], np.array([3.0, 2.0, 1.0]),
+                               covariance=position if noise else orientation, **changes)
     return fix_sample(a, t, position_covariance=position, orientation_covariance=orientation,
                       **changes)
 
