@@ -2,15 +2,13 @@
 
 import importlib
 import importlib.util
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from waiting import python
 
 from sparser_ros.config import SparserConfig, walk
 
@@ -142,11 +140,8 @@ def site(tmp_path_factory) -> Path:
     """The site, built without a warning."""
     pytest.importorskip('material', reason="needs mkdocs-material: pip install '.[docs]'")
     folder = tmp_path_factory.mktemp('site')
-    done = subprocess.run(
-        [sys.executable, '-m', 'mkdocs', 'build', '--strict', '--config-file', SETTINGS,
-         '--site-dir', folder],
-        capture_output=True, text=True, timeout=300,
-        env={**os.environ, 'NO_MKDOCS_2_WARNING': '1'})
+    done = python('-m', 'mkdocs', 'build', '--strict', '--config-file', SETTINGS,
+                  '--site-dir', folder, check=False, NO_MKDOCS_2_WARNING='1')
     assert done.returncode == 0 and 'WARNING' not in done.stderr, done.stderr
     return folder
 

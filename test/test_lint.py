@@ -1,11 +1,10 @@
 """Style and types, checked by the tools that pyproject.toml configures."""
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from waiting import python
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -14,8 +13,5 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_clean(tool: str, arguments: list[str]):
     if importlib.util.find_spec(tool) is None:
         pytest.skip(f'{tool} is not installed')
-    done = subprocess.run(
-        [sys.executable, '-m', tool, *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=280,
-    )
+    done = python('-m', tool, *arguments, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,9 +1,9 @@
 """`sparser doctor` names what is there; after --compile nothing is left to compile."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
+
+from waiting import python
 
 from sparser_ros.cli.main import main
 
@@ -25,9 +25,7 @@ def compiled_by_dev_run():
 
 def test_the_first_solves_compile_nothing():
     def log_of(*arguments: object) -> str:
-        return subprocess.run(
-            [sys.executable, '-m', 'sparser_ros', *map(str, arguments)], text=True, check=True,
-            capture_output=True, env={**os.environ, 'NUMBA_DEBUG_CACHE': '1'}).stdout
+        return python('-m', 'sparser_ros', *arguments, NUMBA_DEBUG_CACHE='1').stdout
 
     if not compiled_by_dev_run():
         assert 'compiled functions in' in log_of('doctor', '--compile')

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from graphs import random_graph
+from waiting import python
 
 from sparser_ros.cli.main import main, parser
 from sparser_ros.cli.options import Reads, Writes
@@ -194,8 +195,7 @@ def test_ctrl_c_is_130_without_a_traceback(when, here):
         f'import os, signal, sys, threading; from sparser_ros.cli.main import command\n{when}\n'
         "sys.argv[1:] = 'simulate -o long --minutes 1000'.split(); sys.exit(command())")
     # -B: a signal while Python writes byte code can truncate the file, for all other processes.
-    done = subprocess.run([sys.executable, '-B', '-c', interrupted], capture_output=True,
-                          text=True, timeout=60)
+    done = python('-B', '-c', interrupted, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, '', '')
     assert not (here / 'long').exists()
 

@@ -4,11 +4,11 @@ import ast
 import importlib
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from waiting import python
 
 import sparser_ros.linalg
 
@@ -38,11 +38,9 @@ def run(folder, *kinds: str, **environment: str) -> list[str]:
     if not source.exists():
         source.write_text(KERNEL)
     path = os.pathsep.join([str(folder), *sys.path])
-    return subprocess.run(
-        [sys.executable, '-c', f'TABLES = {TABLES!r}\n{USE}', *kinds], capture_output=True,
-        text=True, check=True, env={
-            **os.environ, 'PYTHONPATH': path, 'NUMBA_CACHE_DIR': str(folder / 'kept'),
-            **environment}).stdout.splitlines()
+    return python(
+        '-c', f'TABLES = {TABLES!r}\n{USE}', *kinds, PYTHONPATH=path,
+        NUMBA_CACHE_DIR=str(folder / 'kept'), **environment).stdout.splitlines()
 
 
 def test_a_kept_kernel_loads_without_tables(tmp_path):
@@ -98,9 +96,7 @@ print(known, first, faults())
 
 def faults(keep: str) -> tuple[str, int, int]:
     """Page faults of 64 MB in arrays, three times, and again."""
-    out = subprocess.run(
-        [sys.executable, '-c', COUNT.format(keep=keep)], capture_output=True, text=True,
-        check=True).stdout.split()
+    out = python('-c', COUNT.format(keep=keep)).stdout.split()
     return out[0], int(out[1]), int(out[2])
 
 
@@ -131,8 +127,6 @@ print(json.dumps([before, threads()]))
 
 def test_a_solver_process_has_one_thread_of_blas():
     """Idle threads of BLAS spin: two of them took a quarter of a core from everything else."""
-    done = subprocess.run(
-        [sys.executable, '-c', PROGRAM], capture_output=True, text=True, check=True)
-    before, after = json.loads(done.stdout)
+    before, after = json.loads(python('-c', PROGRAM).stdout)
     assert max(before) == 2
     assert set(after) == {1}

@@ -1,8 +1,5 @@
 """Whole solves: recovery, invariances, starts; kernels are compiled once."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +8,7 @@ from graphs import rotations
 from helpers import moved, permuted, pose_errors, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import python
 
 from benchmark.generators import sensor_network
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
@@ -126,8 +124,6 @@ def test_empty_graph_says_so():
 
 def test_no_kernel_is_compiled_twice(dimension):
     warm_up(dimension, SolverConfig())
-    log = subprocess.run(
-        [sys.executable, '-c', WARM_UP.format(dimension)], text=True, check=True,
-        capture_output=True, env={**os.environ, 'NUMBA_DEBUG_CACHE': '1'}).stdout
+    log = python('-c', WARM_UP.format(dimension), NUMBA_DEBUG_CACHE='1').stdout
     assert 'data loaded' in log
     assert 'data saved' not in log

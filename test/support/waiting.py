@@ -1,5 +1,8 @@
 """Patience with other processes, on a machine where six more are busy."""
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,6 +18,15 @@ def until(condition, what):
             return value
         time.sleep(0.01)
     raise AssertionError(f'waited {PATIENCE_S} s for {what}')
+
+
+def python(*arguments, cwd=None, check=True, **environment):
+    """A Python with these arguments that has ended; `check`: without an error."""
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)], cwd=cwd, text=True, capture_output=True,
+        timeout=PATIENCE_S, env={**os.environ, **environment})
+    assert not check or done.returncode == 0, done.stderr
+    return done
 
 
 def _stat(pid):

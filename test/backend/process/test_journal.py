@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from backend_world import same
 from journal_world import Run, kept, no_objects, simulated
-from waiting import until
+from waiting import python, until
 
 from sparser_ros.backend.process import journal, wire
 from sparser_ros.backend.process.journal import GRAPH, MESSAGES, STATE
@@ -137,9 +136,8 @@ run.close()
 def test_a_full_disk_stops_nothing_and_what_was_written_stays(tmp_path, recording):
     """The limit of the size of files is what a full disk is: a write that fails half-way."""
     support = os.path.dirname(sys.modules['journal_world'].__file__)
-    done = subprocess.run(
-        [sys.executable, '-c', FULL, str(tmp_path)], capture_output=True, text=True, timeout=300,
-        env={**os.environ, 'PYTHONPATH': f'{support}:{os.environ.get("PYTHONPATH", "")}'})
+    done = python('-c', FULL, tmp_path, check=False,
+                  PYTHONPATH=f'{support}:{os.environ.get("PYTHONPATH", "")}')
     assert done.returncode == 0 and 'cannot be written: disk I/O error' in done.stderr, done.stderr
     session = kept(tmp_path / 'journal')
     assert messages_in(session.records) == recording[1][:700] and not session.notes

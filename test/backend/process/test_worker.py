@@ -15,7 +15,7 @@ import pytest
 from backend_world import World, config, longer, of_robot, two_robots
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waiting import PATIENCE_S, alive, parent_of, until
+from waiting import PATIENCE_S, alive, parent_of, python, until
 
 from sparser_ros.backend.integrity.radio_errors import BIAS
 from sparser_ros.backend.process import solver_process
@@ -312,9 +312,7 @@ def test_both_are_forks_of_one_process_and_start_again_where_it_dies():
 
 def test_a_fork_imports_nothing_more_and_no_kernel_is_compiled_before_it():
     """Compiling takes minutes, during which a fork server would not answer; threads do not fork."""
-    log = subprocess.run(
-        [sys.executable, '-c', PRELOADED], text=True, check=True, capture_output=True,
-        env={**os.environ, 'NUMBA_DEBUG_CACHE': '1'}).stdout
+    log = python('-c', PRELOADED, NUMBA_DEBUG_CACHE='1').stdout
     before, after = log.split('PRELOADED 1\n')
     assert before == ''
     assert 'data loaded' in after or 'data saved' in after

@@ -1,17 +1,15 @@
 """sparser replay: a bag through front-end and back-end, deterministic and without ROS."""
 
 import json
-import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import python
 
 from sparser_ros.backend.replay import replay
 from sparser_ros.backend.replay.replay import run_calibrated
@@ -86,7 +84,7 @@ def test_of_a_damaged_bag_is_used_what_can_be_read(bag, tmp_path, capsys):
 
 
 def test_two_runs_give_the_same_bits_in_processes_without_ros(bag, tmp_path):
-    root = Path(__file__).parents[3]
+    root = str(Path(__file__).parents[3])
     code = (
         'import sys\n'
         "sys.modules['rclpy'] = None\n"
@@ -95,12 +93,8 @@ def test_two_runs_give_the_same_bits_in_processes_without_ros(bag, tmp_path):
     tums = []
     for number in range(2):
         folder = tmp_path / str(number)
-        done = subprocess.run(
-            [sys.executable, '-c', code, 'replay', str(bag / 'bag'), '--config',
-             str(bag / 'c.yaml'), '--tum', str(folder), '--report', str(folder / 'r.json')],
-            env={**os.environ, 'PYTHONPATH': str(root), 'PYTHONHASHSEED': str(number)},
-            capture_output=True, text=True, timeout=200)
-        assert done.returncode == 0, done.stderr
+        python('-c', code, 'replay', bag / 'bag', '--config', bag / 'c.yaml', '--tum', folder,
+               '--report', folder / 'r.json', PYTHONPATH=root, PYTHONHASHSEED=str(number))
         report = json.loads((folder / 'r.json').read_text())
         tums.append([(folder / f'{robot}.tum').read_bytes() for robot in 'AB']
                     + [report['cost_final'], [s['cost_final'] for s in report['solves']]])
