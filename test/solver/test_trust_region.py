@@ -121,6 +121,12 @@ def test_a_deadline_stops_cg():
     assert 0 < step.cg_steps <= 16
 
 
+def test_a_solve_reports_them():
+    stats = solve(world(3, noise=0.5), SolverConfig()).stats
+    assert set(stats.cg_stops) == {reason.value for reason in CGStop}
+    assert sum(stats.cg_stops.values()) == stats.iterations
+
+
 CLASSES = {
     'pose graph': {'ranges': 0},
     'ranges and lever arms': {},
