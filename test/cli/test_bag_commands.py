@@ -30,7 +30,7 @@ def test_replay_names_the_beacons_without_a_place(tmp_path, capsys):
     bag, config = str(tmp_path / 'bag'), str(tmp_path / 'bag.yaml')
     assert main(['simulate', '-o', bag, '--config', config, '--robots', '1', '--beacons', '4',
                  '--minutes', '0.2', '--seed', '1']) == 0
-    capsys.readouterr()
+    assert '1 robots, 0.2 min; 120 odometry' in capsys.readouterr().out
     main(['replay', bag, '--config', config, '--report', str(tmp_path / 'r.json')])
     shown = capsys.readouterr().out
     report = json.loads((tmp_path / 'r.json').read_text())

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from backend_world import same
 from frontend_world import Robot, closure_sample, config, graph_of, ns, range_sample, truth
 
 from sparser_ros.backend.process.wire import pack, unpack
@@ -112,12 +113,15 @@ def test_a_full_record_has_gaps_in_proportion_to_their_age(limit):
     assert np.all(steps <= np.maximum(1, 20 / limit * (count - number[:-1])))
 
 
-def test_a_checkpoint_leaves_the_record_out_and_another_begins():
-    frontend, _, robots = driven(2)
+def test_from_a_checkpoint_it_goes_on_and_another_record_begins(dimension):
+    frontend, _, robots = driven(dimension)
     other, _ = unpack(pack((frontend, Inputs(frontend.config))))
     assert len(other.recorded_odometry()['A'].stamps_ns) == 0
     for step in range(600, 700):
-        other.add(robots[0].odometry(step / 10))
+        for one in (frontend, other):
+            one.add(robots[0].odometry(step / 10))
     way = other.recorded_odometry()['A']
     assert way.stamps_ns.tolist() == [ns(step / 10) for step in range(600, 700)]
     assert len(way.keyframe_stamps_ns) == 70
+    assert same(frontend.take(flush=True), other.take(flush=True))
+    assert frontend.counters.as_dict() == other.counters.as_dict()

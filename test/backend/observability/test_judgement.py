@@ -102,6 +102,14 @@ def test_false_ranges_are_told_and_the_kernel_takes_care_of_them():
     assert judgement == type(judgement)()
 
 
+def test_a_single_known_beacon_leaves_the_map_free_to_turn():
+    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    builder.add_prior('left', MARKS['left'])
+    judgement, _ = judged(builder)
+    assert not judgement.undetermined
+    assert 'its heading is unobservable' in judgement.warnings[0].text
+
+
 def test_the_command_names_them(tmp_path, capsys):
     builder, _ = drive(np.zeros(60))
     builder.add_range(('A', [5, 25, 45]), 'left', [60.0, 55.0, 50.0], sigma_m=0.1)

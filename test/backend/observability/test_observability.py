@@ -62,6 +62,11 @@ def test_one_range_or_none_does_not_locate(rows, words):
     assert words in seen.missing[1]
 
 
+def test_ranges_from_a_straight_line_leave_a_mirror_image():
+    assert not judged(World(['straight'], [[0, 0]], beacons=[[2, 8]])).landmark_located[0]
+    assert judged(World(['curved'], [[0, 0]], beacons=[[2, 8]])).landmark_located[0]
+
+
 def test_two_straight_robots_have_a_mirror_image():
     seen = judged(World(['straight', 'straight'], [[0, 0], [5, 2]], steps=30))
     assert seen.location == (LOCATED, AMBIGUOUS)

@@ -156,7 +156,7 @@ def test_the_answer_to_an_audit_outlives_the_solutions_after_it(increments):
         worker.submit(increments[0])
         answer(worker)
         audit = worker.audited_solution
-        assert audit is not None and audit.full
+        assert audit is not None and audit.full and worker.state.pid is None
         worker.submit(increments[1])
         later = worker.request_solve()
         until(lambda: worker.answered(later) and worker.newest is not audit, 'a tick')

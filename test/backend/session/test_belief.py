@@ -345,9 +345,27 @@ def scene(dimension, located=NAMES[2:], owners='AAAABBBB'):
         1e-3 * root @ root.T, {}, False, tuple(owners))
 
 
-def test_without_anything_to_refer_to_no_pose_is_known():
-    place = dataclasses.replace(scene(2, (), owners=''), robots=tuple(
+def not_located(place):
+    return dataclasses.replace(place, robots=tuple(
         RobotLocation(name, Location.UNLOCATED) for name in 'AB'))
+
+
+def test_too_few_beacons_make_keyframes_the_datum(dimension):
+    """Those of the path of the first robot, or of another reference."""
+    place = not_located(scene(dimension, ()))
+    assert place.gauge == 'A'
+    assert place.datum('A').tolist() == place.datum('B').tolist() == [6, 7, 8, 9]
+    beside = dataclasses.replace(place, reference='B')
+    assert beside.datum('A').tolist() == beside.datum('B').tolist() == [10, 11, 12, 13]
+    alone = not_located(scene(dimension, (), owners='BBBB'))
+    assert alone.datum('A').tolist() == alone.datum('B').tolist() == [6, 7, 8, 9]
+    # Of three beacons two are enough in the plane only.
+    few = not_located(scene(dimension, NAMES[2:4]))
+    assert (few.datum('A').tolist() == [2, 3]) is (dimension == 2)
+
+
+def test_without_anything_to_refer_to_no_pose_is_known():
+    place = not_located(scene(2, (), owners=''))
     assert view_of('A', place, None) is None
     assert np.all(np.isinf(np.diagonal(landmarks_beside_each_other(place, 4), axis1=1, axis2=2)))
     place = scene(2)

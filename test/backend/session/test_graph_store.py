@@ -121,6 +121,13 @@ def test_the_map_stays_and_goes_on(seed):
     assert np.sqrt(np.mean(error**2)) < 1.25 * np.sqrt(np.mean(reference**2)) + 0.01
 
 
+def test_audits_after_a_thinning_go_on_and_agree():
+    session = Session(config(audit=AuditConfig(growth=1.2)))
+    found, _ = driven(two_robots(steps=100, seed=0), session, cut=10)
+    assert found[-1].audited_sequence > 11
+    assert all(one.location is Location.LOCATED for later in found[11:] for one in later.robots)
+
+
 def test_measurements_in_quarantine_go_and_odometry_in_quarantine_waits():
     world, n = two_robots(steps=100, seed=2), 2 * 50
     increments = world.increments(PARTS)[:10]

@@ -78,6 +78,7 @@ def test_a_ruling_replaces_older_ones_and_is_revived_by_name():
     short = rulings.with_ruling(Ruling('ignore', 'radio', ('A',), end_ns=9))
     assert [one.kind for one in short.lasting().entries] == ['pair']
     assert not short.cleared().entries and short.cleared().revision > short.revision
+    assert Rulings.from_values(None) == Rulings()
 
 
 def shifted(parts, robot, metres):
