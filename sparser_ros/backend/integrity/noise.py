@@ -31,11 +31,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import chdtri
 
 from ...array_types import Array, Index
 from ...config.backend_config import IntegrityConfig
-from ...graph import Estimate, Graph, Ranges, RelativePoses, Sightings, Table
-from ...graph.ends import owners
+from ...graph import Estimate, Graph, Ranges, RelativePoses, Sightings, Table, range_residuals
+from ...graph.ends import owners, stamps_of
 from ...graph.estimate import antennas
 from ...solver.covariance import normal_solver
 from ..observability.datum import Outside, relative_to
@@ -54,6 +55,10 @@ PROBES = 12
 """
 _STEPS = 300
 _REJECTED_WEIGHT = 0.1
+_NEIGHBOURS_S, _LEAST_NEIGHBOURS = 10.0, 30
+"""Time within which errors of the map hardly change, and so many ranges with two neighbours."""
+_ALIKE = 4.0
+"""Ratio of factors: with a fifth of false ranges it is 3, with a third of them 100."""
 ODOMETRY, RANGES, CLOSURES, SIGHTINGS = 'odometry', 'ranges', 'closures', 'sightings'
 MOVES, TURNS = 'translations', 'rotations'
 """Of odometry, where these are told apart."""
@@ -189,6 +194,31 @@ def variance_components(
         left = np.mean((rows - J @ solve(J.T @ rows))**2, axis=1)
         share[g], expected[g] = sources.T @ left, np.sum(left)
     return VarianceComponents(tuple(names), sources, member.T @ square, share, expected)
+
+
+def white_range_noise(graph: Graph, estimate: Estimate) -> float:
+    """Variance of what changes from range to range over the claimed one; 0 = too little is known.
+
+    Biases, and errors of the map and of odometry, change slowly: what a residual has beside the
+    line through those before and after it, of the same two ends, is noise. The smallest tenth must
+    say about the same as the median, or it is false ranges that make the noise.
+    """
+    ranges, stamps = graph.ranges, stamps_of(graph, graph.ranges)
+    ends = np.sort(np.stack([owners(graph, ranges.source), owners(graph, ranges.target)]), axis=0)
+    order = np.lexsort((stamps, ends[1], ends[0]))
+    ends, seconds = ends[:, order], stamps[order] * 1e-9
+    residual, variance = range_residuals(graph, estimate)[order], 1 / ranges.precision[order]
+    gap = seconds[2:] - seconds[:-2]
+    known = np.all(ends[:, 2:] == ends[:, :-2], axis=0) & (gap > 0) & (gap < _NEIGHBOURS_S)
+    if np.count_nonzero(known) < _LEAST_NEIGHBOURS:
+        return 0.0
+    share = (seconds[1:-1] - seconds[:-2])[known] / gap[known]
+    first, own, last = (np.stack([residual, variance])[:, k:len(residual) - 2 + k][:, known]
+                        for k in range(3))
+    off = own[0] - (1 - share) * first[0] - share * last[0]
+    squares = off**2 / (own[1] + (1 - share)**2 * first[1] + share**2 * last[1])
+    lower, middle = np.quantile(squares, [0.1, 0.5]) / chdtri(1, np.array([0.9, 0.5]))
+    return float(middle) if middle < _ALIKE * lower else 0.0
 
 
 def _with_faults(model: LinearModel, config: IntegrityConfig) -> tuple[sp.csr_matrix, int]:

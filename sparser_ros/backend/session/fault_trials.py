@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from ...graph import Graph
 from ..integrity.faults import (
     BURST,
@@ -15,6 +17,7 @@ from ..integrity.faults import (
     MOVED_AWAY,
     Fault,
 )
+from ..integrity.noise import white_range_noise
 from ..integrity.odometry_errors import SCALE, TURN
 from .contest import Contest
 from .fault_search import Candidate, FaultSearch
@@ -40,6 +43,10 @@ _RANGES = (
     lengths_of_bursts, moved_beacons, misplaced_beacons)
 """Trials of faults of ranges, in the order in which an audit makes them: what goes on first, since
 it explains the most."""
+_LEAST_NOISE = 4.0
+"""Variance of ranges over the claimed one from which they are weighted by what it is."""
+_SAME_NOISE, _NOISE_ROUNDS = 0.3, 3
+"""Difference of logarithms of such factors that changes nothing; and most solves that find one."""
 _ODOMETRY = (SCALE, TURN, FAILED)
 _GROUPS = (BURST, MOVED, MOVED_AWAY)
 """Faults that are told as a whole: an examination may have named a part of them."""
@@ -55,6 +62,8 @@ def look_for_faults(search: FaultSearch, *, denied: bool) -> None:
 
     `denied`: newest measurements contradict the map of the tracker.
     """
+    if search.integrity.doubt_ranges:
+        search.run(_noise_of_ranges)
     search.run(_still_at_fault)
     if search.integrity.doubt_odometry:
         search.run(partial(failures_that_go_on, denied=denied))
@@ -64,6 +73,31 @@ def look_for_faults(search: FaultSearch, *, denied: bool) -> None:
     if search.integrity.doubt_odometry:
         search.run(partial(failures_left_out, denied=denied))
     search.note(_placing(search.treatment, search.contest, search.whole))
+
+
+def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
+    """The map with ranges as noisy as they are, where they claim far less.
+
+    By their likelihood: a factor f on n variances costs n log f. Noise is measured first, since
+    under claims that are far too small most ranges look like faults.
+    """
+    before, contest = search.treatment.range_noise, search.contest
+    for _ in range(_NOISE_ROUNDS):
+        subgraph, factor = contest.frame.subgraph, contest.data.treatment.range_noise
+        ratio = white_range_noise(subgraph.graph, subgraph.of(contest.best.whole))
+        found = factor * ratio if factor * ratio > _LEAST_NOISE else 1.0
+        if not ratio or abs(np.log(found / factor)) < _SAME_NOISE or (
+                before == factor == 1.0 and not search.due('noise of ranges')):
+            break
+        other = search.solved(replace(search.treatment, range_noise=found), contest)
+        if other is None:
+            return
+        contest = other
+    log_factor = float(np.log(contest.data.treatment.range_noise / before))
+    count = len(contest.frame.subgraph.graph.ranges)
+    gain = search.contest.best.value - contest.best.value - count * log_factor
+    if contest is not search.contest and (before != 1.0 or gain > search.flip_cost):
+        yield Candidate(contest)
 
 
 def _still_at_fault(search: FaultSearch) -> Iterator[Candidate]:

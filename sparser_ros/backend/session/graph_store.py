@@ -19,7 +19,7 @@ from ...config import GraphError, SparserError
 from ...graph import Estimate, Graph, Increment, Landmarks, Poses, concatenated, empty_graph
 from ...graph.finding import Finding
 from ...graph.thinning import RELATIVE, Renumbering, Thinned, thin
-from ..integrity.exchange import Pair, exchanged
+from ..integrity.exchange import Pair
 from ..integrity.faults import UNLEVELLED, Fault
 from .frame import segment_name
 from .solution import TrackedMap, Verdict
@@ -131,8 +131,8 @@ class GraphStore:
         self._ends: dict[str, list[tuple[int, int]]] = {
             name: [] for name in self._whole.tables()}
         """(sequence, number of rows up to its end) of every increment."""
-        self._exchanged: tuple[Graph, tuple[Pair, ...], Graph] | None = None
-        """A sum of all increments, robots that bear each other's radio, and that sum with them."""
+        self._read: dict[tuple[tuple[Pair, ...], float], Graph] = {}
+        """The sum of all increments as treatments read it, by what these read otherwise."""
         self._treatment = Treatment()
         self._treated: Treated | None = None
         self._robots: dict[int, tuple[int, ...]] = {}
@@ -201,7 +201,7 @@ class GraphStore:
         known = self._known(treatment)
         return known if known is not None else replace(
             self._levelled(treatment).apply(
-                self._bearing(treatment.exchanged),
+                self._as_read(treatment),
                 self._brought_by(dict(treatment.quarantined))), treatment=treatment)
 
     def _levelled(self, treatment: Treatment) -> Treatment:
@@ -230,20 +230,18 @@ class GraphStore:
     @property
     def whole(self) -> Graph:
         """The sum of all increments, with what `graph` leaves out; ranges are of the robots that
-        bear the radios."""
-        return self._bearing(self._treatment.exchanged)
+        bear the radios, and as noisy as they are."""
+        return self._as_read(self._treatment)
 
-    def _bearing(self, pairs: tuple[Pair, ...]) -> Graph:
-        """The sum of all increments where robots bear each other's radio."""
+    def _as_read(self, treatment: Treatment) -> Graph:
+        """The sum of all increments as a treatment reads it; the same object while it is."""
         if self._waiting:
             self._whole = _extended(self._whole, self._waiting)
-            self._waiting = []
-        if not pairs:
-            return self._whole
-        known = self._exchanged
-        if known is None or known[0] is not self._whole or known[1] != pairs:
-            known = self._exchanged = self._whole, pairs, exchanged(self._whole, pairs)
-        return known[2]
+            self._waiting, self._read = [], {}
+        key = treatment.exchanged, treatment.range_noise
+        if key not in self._read:
+            self._read[key] = treatment.read(self._whole)
+        return self._read[key]
 
     def newest(self, news: Increment) -> Increment:
         """The newest increments, merged, as they are in `graph`; none of them is quarantined."""
@@ -252,7 +250,7 @@ class GraphStore:
             return news
         tables = {}
         for name, table in news.tables().items():
-            if name == 'ranges' and treatment.exchanged:
+            if name == 'ranges':
                 every = self.whole.ranges
                 table = every.take(np.arange(len(every) - len(table), len(every)))
             rows = np.flatnonzero(treatment.counts(self.whole, name, table))

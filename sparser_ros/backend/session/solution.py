@@ -24,7 +24,7 @@ from ...graph.parts import Subgraph, extract
 from ...graph.precision import chi_square_kappa
 from ...io import report
 from ...solver.result import SolveStats, SolveStatus
-from ..integrity.noise import Noise
+from ..integrity.noise import RANGES, Noise
 from ..integrity.undetected import HiddenFaults
 from ..observability.datum import Location
 from .treatment import Rulings, Treatment
@@ -308,6 +308,14 @@ class Verdict:
     final: bool = True
     """False while a start from scratch of the same data is to follow."""
     seconds: float = 0.0
+
+    @property
+    def noise_sigmas(self) -> dict[str, float]:
+        """By source in words: standard deviation as residuals show it over the claimed one."""
+        sigmas = self.noise.sigmas
+        if RANGES in sigmas:
+            sigmas[RANGES] *= math.sqrt(self.treatment.range_noise)
+        return sigmas
 
     @property
     def tells(self) -> bool:

@@ -23,7 +23,7 @@ from ...array_types import Array, Index, Mask
 from ...graph import Graph, Heights, Landmarks, PointPriors, Poses, Table
 from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
-from ..integrity.exchange import Pair, exchange_finding
+from ..integrity.exchange import Pair, exchange_finding, exchanged
 from ..integrity.faults import BURST, KINDS, LENGTH, ONGOING, Fault
 from ..integrity.hypotheses import ANTENNA
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
@@ -31,6 +31,8 @@ from ..integrity.places import known_beacons
 from ..integrity.radio_errors import RadioErrors
 
 IGNORE, DOUBT = 'ignore', 'doubt'
+RANGE_NOISE = 'range_noise'
+"""Kind of the finding that ranges claim too little noise."""
 RULED_KINDS = ('radio', 'pair', 'closure', 'robot', 'beacon', 'odometry')
 DOUBTED_SIGMAS = 10.0
 """Factor on the standard deviation of what is doubted: it then has a hundredth of its weight, so
@@ -205,11 +207,22 @@ class Treatment:
     """(sequence, level) of increments that no solve survives (graph_store.py), ascending."""
     exchanged: tuple[Pair, ...] = ()
     """Robots that bear each other's radio; a robot is in one pair at most."""
+    range_noise: float = 1.0
+    """Variance of ranges over what they claim."""
 
     def __bool__(self) -> bool:
         return bool(
             self.faults or self.calibrated or self.exchanged or self.rulings.entries
-            or self.quarantined)
+            or self.quarantined or self.range_noise != 1.0)
+
+    def read(self, whole: Graph) -> Graph:
+        """The sum of all increments as it is meant: whose radio it is, and how noisy ranges are."""
+        if self.exchanged:
+            whole = exchanged(whole, self.exchanged)
+        if self.range_noise == 1.0:
+            return whole
+        return whole.replaced(ranges=whole.ranges.replaced(
+            precision=whole.ranges.precision / self.range_noise))
 
     def of(self, *kinds: str) -> tuple[Fault, ...]:
         """Its faults of some kinds."""
@@ -355,6 +368,11 @@ class Treatment:
         `graph` is the sum of all increments. Of a known beacon that was moved it is always said.
         """
         found = [exchange_finding(pair) for pair in self.exchanged]
+        if self.range_noise != 1.0:
+            times, sigma = self.range_noise**0.5, float(np.median(graph.ranges.precision))**-0.5
+            found.append(Finding(
+                RANGE_NOISE, 'ranges', f'ranges are {times:.1f} times noisier than they claim: '
+                f'that is allowed for; set ranges.min_sigma_m to {sigma:.2g}', times))
         off = self.radio_errors
         known = {graph.landmarks.names[number] for number in known_beacons(graph)}
         for kind, row in KINDS.items():

@@ -52,7 +52,7 @@ def test_newest_increments_count_as_in_the_whole_graph():
     rulings = ignore('pair', 'B', 'L2').with_ruling(Ruling('doubt', 'radio', ('A',)))
     rulings = rulings.with_ruling(Ruling('doubt', 'odometry', ('B',)))
     store = filled(GraphStore(2), parts[:3])
-    store.treat(Treatment(rulings=rulings))
+    store.treat(Treatment(rulings=rulings, range_noise=4.0))
     before = store.graph
     filled(store, parts[3:])
     news = store.newest(merged(parts[3:]))

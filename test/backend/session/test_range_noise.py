@@ -1,0 +1,82 @@
+"""Ranges that claim far too little noise are weighted by the noise that they have."""
+
+import numpy as np
+import pytest
+from backend_world import ROBUST, config, errors_in_map, filled, graph_of, longer, two_robots
+
+from sparser_ros.backend.integrity.noise import white_range_noise
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.treatment import RANGE_NOISE
+from sparser_ros.graph import Estimate
+
+
+def boastful(increment, times):
+    """The increment with ranges that claim so many times less noise than they have."""
+    return increment.replaced(ranges=increment.ranges.replaced(
+        precision=increment.ranges.precision * times**2))
+
+
+def found_at_the_truth(world, times=1.0, change=lambda one: one, move=lambda place: place):
+    truth = world.truth
+    return white_range_noise(
+        graph_of([change(boastful(one, times)) for one in world.increments(4)]),
+        Estimate(truth.rotation, move(truth.translation), truth.landmarks))
+
+
+@pytest.mark.parametrize('times', [1.0, 3.0, 10.0])
+def test_noise_is_what_changes_from_range_to_range(times):
+    found = found_at_the_truth(two_robots(steps=120, seed=3), times)
+    assert found == pytest.approx(times**2, rel=0.35)
+
+
+@pytest.mark.parametrize('name', ['a bias', 'a stretched map', 'a turning map'])
+def test_what_changes_slowly_is_no_noise(name):
+    def turning(place):
+        angle = np.linspace(0.0, 0.6, len(place))
+        return np.stack([place[:, 0] - angle * place[:, 1], place[:, 1] + angle * place[:, 0]], 1)
+
+    change, move = {
+        'a bias': (lambda one: longer(one, 1.0), lambda place: place),
+        'a stretched map': (lambda one: one, lambda place: 1.1 * place),
+        'a turning map': (lambda one: one, turning)}[name]
+    assert found_at_the_truth(two_robots(steps=120, seed=3), 1.0, change, move) < 2.0
+
+
+@pytest.mark.parametrize('share', [0.2, 0.3, 0.4])
+def test_false_ranges_are_no_noise(share):
+    random = np.random.default_rng(0)
+
+    def change(one):
+        false = random.random(len(one.ranges)) < share
+        return longer(one, false * random.uniform(5.0, 50.0, len(false)))
+
+    world = two_robots(steps=120, seed=3)
+    assert found_at_the_truth(world, 1.0, change) < 16.0
+    solution = Session(config(robots=world.names, solver=ROBUST))
+    filled(solution, [change(one) for one in world.increments(4)])
+    assert RANGE_NOISE not in {finding.kind for finding in solution.solve(True).findings}
+
+
+def test_of_few_ranges_nothing_is_known():
+    assert found_at_the_truth(two_robots(beacons=1, steps=8, seed=3)) == 0.0
+
+
+@pytest.mark.parametrize('times', [1.0, 10.0])
+def test_robots_are_placed_whatever_noise_their_ranges_claim(times):
+    world = two_robots(steps=120, seed=3)
+    session = Session(config(robots=world.names, solver=ROBUST))
+    for one in world.increments(8):
+        session.add(boastful(one, times))
+        solution = session.solve()
+    solution = session.solve(True)
+    assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
+    assert np.max(errors_in_map(world, solution)) < 0.3
+    told = [one for one in solution.findings if one.kind == RANGE_NOISE]
+    assert len(told) == (times > 1.0)
+    assert solution.noise['ranges'] == pytest.approx(times, rel=0.3)
+    if told:
+        assert told[0].value == pytest.approx(times, rel=0.3)
+        assert 'min_sigma_m to 0.05' in told[0].text or 'min_sigma_m to 0.04' in told[0].text
+        np.testing.assert_allclose(
+            session.graph.ranges.precision, 1 / 0.05**2, rtol=0.5, err_msg='of every increment')
