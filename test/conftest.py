@@ -4,6 +4,7 @@ import ctypes
 import importlib.util
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +26,10 @@ _WORKERS = int(os.environ.get('PYTEST_XDIST_WORKER_COUNT', '1'))
 _WORKER = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))
 os.environ['ROS_DOMAIN_ID'] = str(1 + _WORKER + _WORKERS * secrets.randbelow(30 // _WORKERS))
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+
+# Ctrl-C reaches what the tests start, also where a shell runs them in the background.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Containers often keep Python from writing bytecode. Each of some hundred processes would then
 # compile the package again, which is a quarter of its start.

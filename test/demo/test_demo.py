@@ -38,9 +38,6 @@ def graph_file(tmp_path_factory):
 
 
 def demo_process(*arguments):
-    """Started so that Ctrl-C reaches it: where the tests run in the background it is ignored."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     return subprocess.Popen(
         [sys.executable, '-m', 'sparser_ros.demo.demo', *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
