@@ -360,13 +360,18 @@ class TickPlaces:
     protection: Protection | None
     cautions: tuple[Finding, ...]
     """Robots that are placed at a risk which is accepted and not small."""
+    pin: Array | None
+    """(d,): shift of map to where known places are configured that do not fix its frame."""
 
 
 def tick_places(
     store: GraphStore, current: PlacedMap, verdict: Verdict | None,
-    frame: FrameKey, config: SparserConfig,
+    frame: FrameKey, pin: Array | None, config: SparserConfig,
 ) -> TickPlaces:
-    """What the newest verdict and the data since say of a map that has just been solved."""
+    """What the newest verdict and the data since say of a map that has just been solved.
+
+    `pin` is that of the tick before: a known place that is no longer located moves nothing.
+    """
     graph, estimate, anchored = store.graph, current.estimate(), frame[0]
     contradictions: dict[str, str] = {}
     located = np.zeros(graph.n_landmarks, dtype=bool)
@@ -387,9 +392,11 @@ def tick_places(
                 store, estimate, current.rows(), current.squares(), verdict, config)
         if not verdict.withheld:
             located[:len(verdict.landmark_located)] = verdict.landmark_located
-    shift = None if anchored else pinned(graph, estimate, located, config)
-    if shift is not None:
-        estimate = estimate.moved(np.eye(config.dimension), shift)
+    if not anchored:
+        now = pinned(graph, estimate, located, config)
+        pin = pin if now is None else now
+    if pin is not None:
+        estimate = estimate.moved(np.eye(config.dimension), pin)
     robots = trust.locations(
         graph, find_segments(graph), verdict, contradictions, store.newest_stamp_ns, config, news)
     known, protection = None, None
@@ -408,7 +415,7 @@ def tick_places(
         protection = protection_levels(scene, verdict, config.backend.integrity)
     return TickPlaces(
         estimate, robots, located | (graph.landmarks.fixed & anchored), contradictions, known,
-        protection, cautions)
+        protection, cautions, pin)
 
 
 def _covariances(

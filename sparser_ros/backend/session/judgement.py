@@ -357,11 +357,8 @@ def _frame_of_map(
         return (
             f'map waits for known places that fix its frame: of the known beacons ({names}) '
             f'{", ".join(heard) or "none"} heard so far'), ()
+    text = (f'the heading of map is the one that the gauge robot {frame.gauge_name} began with: '
+            f'known places ({names}) fix only its position')
     if pinned(graph, whole, located, config) is None:
-        return (
-            f'map waits until a known place ({names}) is located: map is put where that is '
-            'configured'), ()
-    return '', (Finding(
-        'map_heading_free', 'map',
-        f'the heading of map is the one that the gauge robot {frame.gauge_name} began with: '
-        f'known places ({names}) fix only its position'),)
+        text += ', and map is put there once one of them is located'
+    return '', (Finding('map_heading_free', 'map', text),)

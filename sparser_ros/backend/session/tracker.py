@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...array_types import Array
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment
 from ...graph.finding import Finding
@@ -58,6 +59,8 @@ class Tracker:
         self._store = GraphStore(config.dimension)
         self._map: PlacedMap | None = None
         self._frame_key: FrameKey | None = None
+        self._pin: Array | None = None
+        """(d,): shift of the map to known places that do not fix its frame."""
         self._names: tuple[str, ...] = ()
         self._data: Treated | None = None
         """What the map is of."""
@@ -166,7 +169,7 @@ class Tracker:
         good = None if self._good is None else self._good[1]
         if self._frame_key not in (None, key):
             self.epoch += 1
-            good = None
+            self._pin = good = None
         self._frame_key = key
         other = self._built(verdict.estimate, verdict.placed)
         if present is not None and self._worse(other, present):
@@ -313,7 +316,11 @@ class Tracker:
         rejected = rejected_of(
             store.graph, current.estimate(), current.rows(), stats.weights,
             config.backend.rejected_weight)
-        places = tick_places(store, current, verdict, frame, config)
+        places = tick_places(store, current, verdict, frame, self._pin, config)
+        if self._pin is None and places.pin is not None and self._located:
+            # Robots were in the frame in which the gauge robot began.
+            self.epoch += 1
+        self._pin = places.pin
         self._located = frozenset(
             one.robot for one in places.robots if one.location is Location.LOCATED)
         full, self._fresh = self._fresh, False

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from backend_world import STEP_NS, World, config, errors_in_map, filled, ticks
+from backend_world import MARKS, STEP_NS, World, config, errors_in_map, filled, ticks
 from cycles import nothing_left_over
 
 from sparser_ros.backend.session.session import Session
@@ -219,3 +219,24 @@ def test_ticks_leave_no_cycles(world, kernel):
     run(session, increments[:2])
     with nothing_left_over():
         run(session, increments[2:])
+
+
+def test_a_single_known_beacon_keeps_nobody_waiting():
+    """It fixes no frame: robots are placed as without it, and the map is put there once, later."""
+    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=MARKS, seed=6, steps=60)
+    increments = [
+        one if number >= 6 else one.replaced(ranges=one.ranges.take(one.ranges.target != -2))
+        for number, one in enumerate(world.increments(12))]
+    known = {'L1': {'beacon': 'L1', 'position': [-40.0, 10.0, 0.0]}}
+    robust = SolverConfig(robust=RobustConfig(kernel='gm'))
+    free, put = (
+        ticks(Session(dataclasses.replace(config(solver=robust), radios=radios)), increments)
+        for radios in ({}, known))
+    assert [locations(one) for one in put] == [locations(one) for one in free]
+    assert all(state is LOCATED for state in locations(put[5]).values())
+    assert 'once one of them is located' in ' '.join(one.text for one in put[5].findings)
+    np.testing.assert_allclose(put[5].estimate.translation, free[5].estimate.translation)
+    assert [one.epoch for one in put][5::6] == [0, 1] and not free[-1].epoch
+    np.testing.assert_allclose(put[-1].estimate.landmarks[1], [-40, 10], atol=1e-9)
+    shift = put[-1].estimate.translation - free[-1].estimate.translation
+    np.testing.assert_allclose(shift, np.broadcast_to(shift[0], shift.shape), atol=1e-9)
