@@ -220,8 +220,16 @@ class AuditorLoop(_Loop):
     def _at_rest(self) -> bool:
         """Whether no data have come for a while, and all audits of what came are made."""
         auditor = self.estimator
-        return (time.monotonic() - self._newest_s >= _AT_REST_S and not auditor.postponed
+        return (self._silent(time.monotonic()) and not auditor.postponed
                 and auditor.sequence <= auditor.audited_sequence)
+
+    def _silent(self, now: float) -> bool:
+        """Whether no data have come for a while: audits of what came are soon done, and owe no
+        rest."""
+        return now - self._newest_s >= _AT_REST_S
+
+    def _may_start_from_scratch(self, now: float) -> bool:
+        return now >= self._rest.scratch_from_s or self._silent(now)
 
     def _until_new_data(self, iteration: int, cost: float, y: Array) -> None:
         """An observer that ends what it observes once a message waits."""
@@ -274,11 +282,11 @@ class AuditorLoop(_Loop):
         if self.estimator.retold and self.estimator.sequence >= 0:
             return self.estimator.retold
         now, period = time.monotonic(), self._config.backend.audit.period_s
-        if self.estimator.postponed and now >= self._rest.scratch_from_s:
+        if self.estimator.postponed and self._may_start_from_scratch(now):
             return self.estimator.postponed
         if self._scratch_anyway(now):
             return 'a start from scratch now and then'
-        if now < self._rest.audit_from_s:
+        if now < self._rest.audit_from_s and not self._silent(now):
             return ''
         if self._tracked is not None and self._tracked.doubt == REFUSED and (
                 self._tracked is not self._compared):
@@ -319,7 +327,7 @@ class AuditorLoop(_Loop):
         return self._with_radios(self.estimator.audit(
             tracked, request=request, preliminary=self._say,
             scratch=True if self._scratch_anyway(now)
-            else None if now >= self._rest.scratch_from_s else False))
+            else None if self._may_start_from_scratch(now) else False))
 
     def _caught_up(self, verdict: Verdict) -> Verdict:
         """The verdict with its map continued to what came while it was made."""

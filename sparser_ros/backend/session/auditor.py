@@ -10,6 +10,7 @@ alone, so that a replay gives the same result every time.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -86,6 +87,8 @@ class Auditor:
         self._trials = 0
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
+        self._search_s = math.inf
+        """Wall seconds that those of this audit may take together."""
         self.solved: SolvedMap | None = None
         """The solved part of the last audit: what a bound can be proved of."""
         self.bound: Bound | None = None
@@ -192,6 +195,7 @@ class Auditor:
         """
         begin = time.perf_counter()
         self.scratch_s, self.postponed = 0.0, ''
+        self._search_s = self._time_to_search(request >= 0)
         before = self._schedule.begin(self._store)
         treatment, contest, error = self._solvable(self._data_treated(tracked), before, tracked)
         if contest is None:
@@ -201,8 +205,7 @@ class Auditor:
                 self._schedule.sequence = before
             return self._completed(self._cannot_tell(error), request, begin)
         contest, judgement = self._with_faults(
-            contest, denied=bool(tracked is not None and tracked.doubt),
-            asked=request >= 0, scratch=scratch)
+            contest, denied=bool(tracked is not None and tracked.doubt), scratch=scratch)
         reason = self._schedule.search(
             judgement, self._store, '' if tracked is None else tracked.doubt,
             lambda: determined(contest, self.config), self.config.backend.audit,
@@ -215,7 +218,7 @@ class Auditor:
         if preliminary is not None:
             preliminary(replace(self._completed(
                 self._verdict(contest, tracked, judgement), -1, begin), final=False))
-        searched, judgement, end = self._from_scratch(contest, judgement, request >= 0)
+        searched, judgement, end = self._from_scratch(contest, judgement)
         self.postponed = self._schedule.searched(judgement, self._store, end)
         if end is SearchEnd.FAILED:
             judgement = replace(judgement, findings=(*judgement.findings, Finding(
@@ -261,7 +264,7 @@ class Auditor:
         return treatment, contest, error
 
     def _with_faults(
-        self, contest: Contest, *, denied: bool, asked: bool, scratch: bool | None
+        self, contest: Contest, *, denied: bool, scratch: bool | None
     ) -> tuple[Contest, Judgement]:
         """The best map beside what is at fault, which is in force from then on; its judgement."""
         search = FaultSearch(self._store, contest, self._solved, self._attempts, self.config)
@@ -269,7 +272,7 @@ class Auditor:
         before = search.judgement
         if self.config.backend.integrity.solve_odometry:
             search.run(partial(solved_sizes, elsewhere=None if scratch is False else (
-                lambda other: self._search(other, asked)[0])))
+                lambda other: self._search(other)[0])))
         self._store.treat(search.treatment)
         return search.contest, search.judgement.with_unclear(before.unclear).without_bursts(
             before.no_bursts)
@@ -321,53 +324,54 @@ class Auditor:
         return other
 
     def _from_scratch(
-        self, contest: Contest, before: Judgement, asked: bool
+        self, contest: Contest, before: Judgement
     ) -> tuple[Contest, Judgement, SearchEnd]:
         """Add starts from scratch, also with radios exchanged, and judge what is best then."""
-        better, end = self._search(contest, asked)
+        better, end = self._search(contest)
         if better:
             after = judged(contest, self.config)
         else:
             after = replace(before, segments=against_rivals(
                 before.segments, contest, self.config, before.undetected, before.noise.noise))
         exchanged = None if end in (SearchEnd.LIMIT, SearchEnd.FAILED) else (
-            self._exchanged(contest, after, asked))
+            self._exchanged(contest, after))
         return (contest, after, end) if exchanged is None else (*exchanged, SearchEnd.TRIED)
 
-    def _search(
-        self, contest: Contest, asked: bool, starts: int | None = None
-    ) -> tuple[bool, SearchEnd]:
-        """Whether starts from scratch, `starts` at most, are better than the best candidate so far.
+    def _time_to_search(self, asked: bool) -> float:
+        """Wall seconds of all starts from scratch of an audit together.
 
         In the running node they end before the graph has outgrown them: a map of the graph as it
         was then would come too late.
         """
-        audit, begin, best = self.config.backend.audit, time.perf_counter(), contest.best
-        starts = audit.starts if starts is None else starts
-        rivals = len(contest.candidates)
-        limit_s = audit.limit_s
+        audit = self.config.backend.audit
+        if not self._bounded or audit.limit_s <= 0:
+            return math.inf
         growing_s = max(self._growth.seconds(time.monotonic()), audit.period_s)
-        if not self._bounded or limit_s <= 0:
-            end = contest.from_scratch(starts, self._trials, 0.0)
-        else:
-            end = contest.from_scratch(
-                starts, self._trials, limit_s if asked else min(limit_s, growing_s))
-            if end is SearchEnd.LIMIT and (asked or growing_s >= limit_s):
-                end = SearchEnd.TRIED
+        return audit.limit_s if asked else min(audit.limit_s, growing_s)
+
+    def _search(self, contest: Contest) -> tuple[bool, SearchEnd]:
+        """Whether starts from scratch are better than the best candidate so far."""
+        begin, best, rivals = time.perf_counter(), contest.best, len(contest.candidates)
+        audit, end = self.config.backend.audit, SearchEnd.LIMIT
+        left_s = self._search_s - self.scratch_s
+        if left_s > 0:
+            end = contest.from_scratch(audit.starts, self._trials, left_s)
+        if end is SearchEnd.LIMIT and self._search_s >= audit.limit_s:
+            end = SearchEnd.TRIED
         self._trials += len(contest.candidates) - rivals
         self.scratch_s += time.perf_counter() - begin
         return contest.best is not best, end
 
-    def _settled(self, contest: Contest, asked: bool) -> SearchEnd:
+    def _settled(self, contest: Contest) -> SearchEnd:
         """Add starts from scratch until the best map is confirmed, or there may be no more."""
         end = SearchEnd.FAR_BETTER
         for _ in range(self.config.backend.audit.starts):
             if end is SearchEnd.FAR_BETTER:
-                _, end = self._search(contest, asked)
+                _, end = self._search(contest)
         return end
 
     def _exchanged(
-        self, contest: Contest, judgement: Judgement, asked: bool
+        self, contest: Contest, judgement: Judgement
     ) -> tuple[Contest, Judgement] | None:
         """The best map in which two robots bear each other's radio, if it is better beyond chance.
 
@@ -384,16 +388,19 @@ class Auditor:
             if solved is None:
                 return None
             named = solved
-            self._settled(named, asked)
+            self._settled(named)
         contests = [named]
         for pair in pairs[:_MOST_EXCHANGES]:
+            if self.scratch_s >= self._search_s:
+                # A pair that was not tried may be better still.
+                return None
             before, known.exchanges[pair] = known.exchanges.get(pair), self._store.n_measurements
             other = self._solved(bare.with_exchange(pair), contest, contest.best.whole, pair)
             if other is None or other.frame.subgraph.graph.n_measurements != (
                     named.frame.subgraph.graph.n_measurements):
                 continue
             # Where all ranges fit the robots as they are named, this start is enough for today.
-            end = self._settled(other, asked) if pair in suspects else SearchEnd.TRIED
+            end = self._settled(other) if pair in suspects else SearchEnd.TRIED
             contests.append(other)
             better = named.best.value - other.best.value
             if better < -margin and (before or end is SearchEnd.AGREED):
@@ -407,7 +414,7 @@ class Auditor:
         if best is named or best.best.value + margin > others[0].best.value:
             return None
         self._begin_anew(best.data.treatment)
-        return self._with_faults(best, denied=False, asked=asked, scratch=False)
+        return self._with_faults(best, denied=False, scratch=False)
 
     def _exchanges(
         self, robots: Sequence[str], judgement: Judgement

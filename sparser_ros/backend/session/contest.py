@@ -435,18 +435,19 @@ class Contest:
     def from_scratch(self, starts: int, first_trial: int, limit_s: float) -> SearchEnd:
         """Low-rank solves without a guess, until two agree on the least cost.
 
-        `limit_s` of wall time bounds all of them together; 0 = no limit. With a limit a map that
-        excludes all others so far ends the search, to be handed over at once.
+        `limit_s` of wall time bounds all of them together; infinite = no limit. With a limit a map
+        that excludes all others so far ends the search, to be handed over at once.
         """
+        limited = math.isfinite(limit_s)
         graph, deadline = self.frame.subgraph.graph, time.monotonic() + limit_s
         margin, first = self.config.backend.observability.flip_cost, len(self.candidates)
         for trial in range(first_trial, first_trial + starts):
             left = max(deadline - time.monotonic(), 0.0)
-            if limit_s and trial > first_trial and left < limit_s / 4:
+            if limited and trial > first_trial and left < limit_s / 4:
                 # The last start took most of the time: another one would be cut off.
                 return SearchEnd.LIMIT
             least = self.best.value
-            result = run_from_scratch(graph, self.config, trial, left if limit_s else 0.0)
+            result = run_from_scratch(graph, self.config, trial, left if limited else 0.0)
             cut = result.status is SolveStatus.TIME_LIMIT
             if (result.estimate is not None and not result.status.solved
                     and value_of(result) < float('inf')):
@@ -455,9 +456,9 @@ class Contest:
             value = self.add(f'scratch {trial}', result).value
             if abs(value - least) <= SAME_COST * min(least, value):
                 return SearchEnd.AGREED
-            if limit_s and least - value > margin:
+            if limited and least - value > margin:
                 return SearchEnd.FAR_BETTER
-            if limit_s and cut:
+            if limited and cut:
                 return SearchEnd.LIMIT
         if all(candidate.value == float('inf') for candidate in self.candidates[first:]):
             return SearchEnd.FAILED
