@@ -399,8 +399,11 @@ class Auditor:
             if other is None or other.frame.subgraph.graph.n_measurements != (
                     named.frame.subgraph.graph.n_measurements):
                 continue
-            # Where all ranges fit the robots as they are named, this start is enough for today.
-            end = self._settled(other) if pair in suspects else SearchEnd.TRIED
+            # Where all ranges fit the robots as they are named, this start is enough to go on, but
+            # not to exclude the exchange.
+            end = SearchEnd.TRIED
+            if pair in suspects or other.best.value > named.best.value + margin:
+                end = self._settled(other)
             contests.append(other)
             better = named.best.value - other.best.value
             if better < -margin and (before or end is SearchEnd.AGREED):
@@ -438,7 +441,7 @@ class Auditor:
         due = any(
             self._store.n_measurements >= _EXCHANGE_GROWTH * known.exchanges.get(pair, 0)
             for pair in (*suspects, *known.fit_exchanged, *(
-                pair for pair in possible if located >= set(pair))))
+                pair for pair in possible if located & set(pair))))
         return suspects, [*suspects, *possible] if due else []
 
     def prove(self, observer: Observer | None = None) -> bool:
