@@ -254,6 +254,18 @@ def test_a_map_is_bounded_when_asked_for_or_at_rest(monkeypatch, increments, ask
         assert bound.sequence == 3 and 0 < bound.lower <= bound.cost * (1 + 1e-9)
 
 
+def test_audits_of_the_newest_data_owe_no_rest_once_no_more_come(monkeypatch, increments):
+    """The share would make the auditor rest for hours."""
+    monkeypatch.setattr(solver_process, '_AT_REST_S', 0.5)
+    monkeypatch.setattr(solver_process, '_REST_WITHOUT_REASON', 1e6)
+    monkeypatch.setattr(AuditRest.worked, '__defaults__', (1e-6,))
+    with SolverWorker(config(worker='thread', audit=AuditConfig(period_s=0.05))) as worker:
+        submit(worker, increments[:2])
+        polled(worker, 'audited_sequence', 1)
+        submit(worker, increments[2:])
+        polled(worker, 'audited_sequence', 3)
+
+
 def shares(share, audit_s, scratch_s, seconds=2000.0, seed=0):
     """Shares of audits and of starts from scratch where both are always wanted."""
     random, rest = np.random.default_rng(seed), AuditRest(0.0)

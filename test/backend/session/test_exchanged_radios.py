@@ -1,13 +1,18 @@
 """Robots that carry each other's radio: ranges go to the path that they were measured on."""
 
+import time
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from backend_world import ROBUST, config, graph_of, two_robots
-from faulty_world import graph, robots_exchanged, world
+from backend_world import ROBUST, World, config, graph_of, two_robots
+from faulty_world import BEACONS, CENTRES, graph, robots_exchanged, world
 from radio_world import radio_world, with_antennas
 
 from sparser_ros.backend.integrity.exchange import EXCHANGED, exchanged
 from sparser_ros.backend.integrity.radio_errors import RadioErrors
+from sparser_ros.backend.session.auditor import Auditor
+from sparser_ros.backend.session.contest import Contest, SearchEnd
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import AuditConfig
@@ -60,17 +65,16 @@ def test_a_range_between_keyframes_is_measured_where_odometry_had_the_robot():
     np.testing.assert_allclose(at, between, atol=1e-9)
 
 
-def played(seed, swapped):
-    """The session after a recording, its last solution, and located robots that were far off."""
-    place, wrong = world(seed, steps=STEPS), []
-    truth = place.true_in_map().translation
+def played(place, pair=None, ticks=STEPS // 4, **audit):
+    """The last solution of a recording, its session, and located robots that were far off."""
+    truth, wrong = place.true_in_map().translation, []
     session = Session(config(
-        robots='ABC', solver=ROBUST, audit=AuditConfig(growth=1.3)))
-    for one in place.increments(STEPS // 4):
-        session.add(robots_exchanged(one, 1, 2) if swapped else one)
+        robots=place.names, solver=ROBUST, audit=AuditConfig(**{'growth': 1.3} | audit)))
+    for one in place.increments(ticks):
+        session.add(one if pair is None else robots_exchanged(one, *pair))
         solution = session.solve()
         for number, state in enumerate(solution.robots):
-            last = len(solution.estimate.translation) - 3 + number
+            last = len(solution.estimate.translation) - len(place.names) + number
             error = np.linalg.norm(solution.estimate.translation[last] - truth[last])
             if state.location is Location.LOCATED and error > 1:
                 wrong.append((state.robot, float(error)))
@@ -79,7 +83,7 @@ def played(seed, swapped):
 
 @pytest.mark.parametrize('seed', [3, 6, 9])
 def test_exchanged_radios_are_told_and_the_robots_placed(seed):
-    solution, session, wrong = played(seed, True)
+    solution, session, wrong = played(world(seed, steps=STEPS), (1, 2))
     assert not wrong
     assert session.auditor.audit().treatment.exchanged == PAIR
     assert {state.location for state in solution.robots} == {Location.LOCATED}, solution.robots
@@ -88,9 +92,39 @@ def test_exchanged_radios_are_told_and_the_robots_placed(seed):
 
 
 def test_radios_in_their_places_are_left_there():
-    solution, session, wrong = played(3, False)
+    solution, session, wrong = played(world(3, steps=STEPS))
     assert not wrong and not session.auditor.audit().treatment.exchanged
     assert not any(finding.kind == EXCHANGED for finding in solution.findings)
+
+
+@pytest.mark.parametrize('seed', [2, 13, 16])
+def test_two_robots_are_not_located_by_each_others_radio(seed):
+    """The first of them has few ranges, which the wrong radio fits for a while."""
+    place = World(['curved'] * 2, CENTRES[2][:2], BEACONS[2], STEPS, seed, range_sigma=0.1)
+    solution, session, wrong = played(place, (0, 1), STEPS // 2, growth=1.2)
+    assert not wrong
+    assert session.auditor.audit().treatment.exchanged == (('A', 'B'),)
+    assert {state.location for state in solution.robots} == {Location.LOCATED}, solution.robots
+
+
+def test_starts_from_scratch_of_one_audit_share_its_time(monkeypatch):
+    """Also those of exchanges, each of which goes on from one better map to the next."""
+    limit_s, slow_s, limits = 1.0, 0.3, []
+
+    def searched(contest, starts, first_trial, left_s):
+        limits.append(left_s)
+        time.sleep(slow_s)
+        return SearchEnd.FAR_BETTER
+
+    monkeypatch.setattr(Contest, 'from_scratch', searched)
+    auditor = Auditor(config(
+        robots='ABC', solver=ROBUST, audit=AuditConfig(limit_s=limit_s)), bounded=True)
+    for one in world(3, steps=STEPS).increments(2):
+        auditor.add(robots_exchanged(one, 1, 2))
+    auditor.audit(request=0)
+    assert limits[0] == limit_s and len(limits) > 2
+    assert all(after <= before - slow_s for before, after in pairwise(limits))
+    assert auditor.scratch_s < limit_s + 2 * slow_s
 
 
 def test_each_range_loses_the_biases_of_its_two_radios():
