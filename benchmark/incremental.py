@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from sparser_ros.backend.session.contest import continued, run
+from sparser_ros.backend.session.contest import run
+from sparser_ros.backend.session.continuation import continued
 from sparser_ros.backend.session.graph_store import merged
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import RobustConfig, SolverConfig

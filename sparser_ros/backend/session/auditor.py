@@ -35,13 +35,11 @@ from .contest import (
     Candidate,
     Contest,
     SearchEnd,
-    continued,
     has_left,
     is_worse,
-    placed,
     run,
-    with_tail,
 )
+from .continuation import continued, placed, with_tail
 from .fault_search import Attempts, FaultSearch
 from .fault_trials import holding_back, look_for_faults, noted
 from .frame import Frame, at_heights, at_origin, frame_of, initial_pose

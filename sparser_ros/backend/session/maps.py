@@ -19,7 +19,7 @@ from ...graph import MEASUREMENT_TYPES, Estimate, Graph, Increment, is_landmark
 from ...solver.covariance import in_map
 from ...solver.incremental import IncrementalSolver, Kind, Update, held_upright, terms_of
 from ...solver.result import SolveStats, SolveStatus
-from .contest import with_tail
+from .continuation import with_tail
 from .frame import Frame
 from .scene import JointCovariance
 

@@ -25,7 +25,8 @@ from ...solver.result import SolveStats, SolveStatus
 from ..integrity.radio_errors import RadioErrors
 from . import trust
 from .belief import FrameKey, tick_places
-from .contest import continued, costs_of
+from .contest import costs_of
+from .continuation import continued
 from .frame import Frame, frame_of
 from .graph_store import (
     FAILURES,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from backend_world import World, added_up, config, graph_of, ticks, with_false_ranges
 
-from sparser_ros.backend.session.contest import continued, run, with_tail
+from sparser_ros.backend.session.contest import run
+from sparser_ros.backend.session.continuation import continued, with_tail
 from sparser_ros.backend.session.frame import frame_of
 from sparser_ros.backend.session.maps import PlacedMap
 from sparser_ros.backend.session.session import Session
