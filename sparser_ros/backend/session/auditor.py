@@ -12,10 +12,9 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,13 +25,11 @@ from ...graph.finding import Finding
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ...solver.trust_region import Observer
-from ..integrity.exchange import Pair
 from ..integrity.radio_errors import RadioErrors
 from .audited_map import Bound, SolvedMap, bound_of
 from .contest import (
     SAME_CHI_SQUARE,
     SAME_COST,
-    Candidate,
     Contest,
     SearchEnd,
     has_left,
@@ -40,14 +37,15 @@ from .contest import (
     run,
 )
 from .continuation import continued, placed, with_tail
+from .exchange_trials import ExchangeTrials
 from .fault_search import Attempts, FaultSearch
 from .fault_trials import holding_back, look_for_faults, noted
 from .frame import Frame, at_heights, at_origin, frame_of, initial_pose
 from .graph_store import FAILURES, GraphStore, culprits, name_of, quarantine_findings, tracked_of
-from .judgement import Judgement, against_rivals, determined, judged, moves
+from .judgement import Judgement, against_rivals, determined, judged
 from .odometry_faults import solved_sizes
 from .schedule import GrowthClock, Schedule
-from .solution import Location, TrackedMap, Verdict, VerdictKind
+from .solution import TrackedMap, Verdict, VerdictKind
 from .treatment import Rulings, Treated, Treatment
 
 if TYPE_CHECKING:
@@ -56,12 +54,6 @@ if TYPE_CHECKING:
 _OUTGROWN = 2.0
 """Growth of the measurements during a start from scratch from which its map says too little of
 them: the rest is as large as what it solved."""
-_MOST_EXCHANGES = 6
-"""Pairs of robots whose radios an audit exchanges: each takes a start from scratch."""
-_FEW_PAIRS = 3
-"""So many are tried before anything speaks for an exchange: more would keep robots waiting."""
-_EXCHANGE_GROWTH = 1.2
-"""Growth of the measurements from which the same pair is tried anew."""
 
 
 class Auditor:
@@ -331,9 +323,16 @@ class Auditor:
         else:
             after = replace(before, segments=against_rivals(
                 before.segments, contest, self.config, before.undetected, before.noise.noise))
-        exchanged = None if end in (SearchEnd.LIMIT, SearchEnd.FAILED) else (
-            self._exchanged(contest, after))
-        return (contest, after, end) if exchanged is None else (*exchanged, SearchEnd.TRIED)
+        exchanged = None
+        if end not in (SearchEnd.LIMIT, SearchEnd.FAILED):
+            exchanged = ExchangeTrials(
+                self._store, self._attempts, self.config, self._solved,
+                lambda other: self._search(other)[1], lambda: self.scratch_s < self._search_s,
+            ).best(contest, after)
+        if exchanged is None:
+            return contest, after, end
+        self._begin_anew(exchanged.data.treatment)
+        return *self._with_faults(exchanged, denied=False, scratch=False), SearchEnd.TRIED
 
     def _time_to_search(self, asked: bool) -> float:
         """Wall seconds of all starts from scratch of an audit together.
@@ -359,88 +358,6 @@ class Auditor:
         self._trials += len(contest.candidates) - rivals
         self.scratch_s += time.perf_counter() - begin
         return contest.best is not best, end
-
-    def _settled(self, contest: Contest) -> SearchEnd:
-        """Add starts from scratch until the best map is confirmed, or there may be no more."""
-        end = SearchEnd.FAR_BETTER
-        for _ in range(self.config.backend.audit.starts):
-            if end is SearchEnd.FAR_BETTER:
-                _, end = self._search(contest)
-        return end
-
-    def _exchanged(
-        self, contest: Contest, judgement: Judgement
-    ) -> tuple[Contest, Judgement] | None:
-        """The best map in which two robots bear each other's radio, if it is better beyond chance.
-
-        Compared without faults: those in force were told by ranges of the robots as they are named.
-        """
-        bare, known = replace(self._store.treatment, faults=()), self._attempts
-        margin = self.config.backend.observability.flip_cost
-        suspects, pairs = self._exchanges(contest.frame.robots, judgement)
-        if not pairs:
-            return None
-        named = contest
-        if bare != contest.data.treatment:
-            solved = self._solved(bare, contest, contest.best.whole)
-            if solved is None:
-                return None
-            named = solved
-            self._settled(named)
-        contests = [named]
-        for pair in pairs[:_MOST_EXCHANGES]:
-            if self.scratch_s >= self._search_s:
-                # A pair that was not tried may be better still.
-                return None
-            before, known.exchanges[pair] = known.exchanges.get(pair), self._store.n_measurements
-            other = self._solved(bare.with_exchange(pair), contest, contest.best.whole, pair)
-            if other is None or other.frame.subgraph.graph.n_measurements != (
-                    named.frame.subgraph.graph.n_measurements):
-                continue
-            # Where all ranges fit the robots as they are named, this start is enough to go on, but
-            # not to exclude the exchange.
-            end = SearchEnd.TRIED
-            if pair in suspects or other.best.value > named.best.value + margin:
-                end = self._settled(other)
-            contests.append(other)
-            better = named.best.value - other.best.value
-            if better < -margin and (before or end is SearchEnd.AGREED):
-                # Starts may miss the best map of a young graph: one try may be chance.
-                known.own_radios.add(pair)
-            known.fit_exchanged.pop(pair, None)
-            moved = _farthest(contest, other.best, pair)
-            if better >= 0 and moved > self.config.backend.observability.alert_limit_m:
-                known.fit_exchanged[pair] = moved
-        best, *others = sorted(contests, key=lambda one: one.best.value)
-        if best is named or best.best.value + margin > others[0].best.value:
-            return None
-        self._begin_anew(best.data.treatment)
-        return self._with_faults(best, denied=False, scratch=False)
-
-    def _exchanges(
-        self, robots: Sequence[str], judgement: Judgement
-    ) -> tuple[list[Pair], list[Pair]]:
-        """Pairs with robots of which ranges do not fit, both first; and all pairs to be tried.
-
-        Of few robots these are also those not excluded where two are about to be located; of all
-        robots, those that fit exchanged as well until then.
-        """
-        located = {segment.robot for segment in judgement.segments
-                   if segment.location is Location.LOCATED}
-        troubled = {name for name, _ in judgement.gate_robots} | {
-            finding.subject for finding in judgement.findings if finding.kind == 'ranges_rejected'}
-        known, pairs = self._attempts, list(combinations(robots, 2))
-        suspects = sorted(
-            (pair for pair in pairs if troubled & set(pair)),
-            key=lambda pair: (-len(troubled & set(pair)), known.exchanges.get(pair, 0)))
-        possible = [
-            pair for pair in pairs if pair not in suspects and (pair in known.fit_exchanged or (
-                len(pairs) <= _FEW_PAIRS and pair not in known.own_radios))]
-        due = any(
-            self._store.n_measurements >= _EXCHANGE_GROWTH * known.exchanges.get(pair, 0)
-            for pair in (*suspects, *known.fit_exchanged, *(
-                pair for pair in possible if located & set(pair))))
-        return suspects, [*suspects, *possible] if due else []
 
     def prove(self, observer: Observer | None = None) -> bool:
         """Bound the map of the last audit; False where that was done, or there is none.
@@ -553,10 +470,3 @@ class Auditor:
             placed=(), segments=(), landmark_located=np.zeros(graph.n_landmarks, dtype=bool),
             status=SolveStatus.FAILED, message=message,
             stats=SolveStats(d, 'none', self.config.solver.formulation, 'cpu', 'none'))
-
-
-def _farthest(contest: Contest, other: Candidate, robots: Collection[str]) -> float:
-    """Metres by which the newest pose of one of the robots is elsewhere in another map."""
-    frame = contest.frame
-    own = np.isin(frame.segments.robot, [frame.graph.robots.index(name) for name in robots])
-    return float(np.max(np.linalg.norm(moves(contest, other)[own], axis=1), initial=0.0))
