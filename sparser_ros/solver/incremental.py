@@ -443,7 +443,10 @@ class IncrementalSolver:
             self._ordered = self._variables
         else:
             removed = self._tree.above(touched[touched >= 0])
-        formed = self._tree.restructure(removed, fresh, newest, self._neighbours)
+        formed = self._tree.restructure(
+            removed, fresh, newest,
+            lambda nodes, place: self._kernel.neighbours(
+                nodes, place, self._chains, self._terms.ends))
         self._new, self._ends = [], []
         self._marginals.replaced(removed, formed)
         self._form(formed)
@@ -477,7 +480,7 @@ class IncrementalSolver:
 
         Returns the multiple, 0 where none lowers the cost.
         """
-        terms = self._touched(nodes)
+        terms = self._kernel.touched(nodes, self._chains, self._mark)
         ends = self._terms.ends[terms].ravel()
         cliques = self._tree.clique_of[ends[ends >= 0]]
         self._marginals.changed(cliques[cliques >= 0])
@@ -540,23 +543,6 @@ class IncrementalSolver:
     def _weighted(self) -> TermColumns:
         """The terms with their robust weights."""
         return self._terms.columns(self._weights.values)
-
-    def _touched(self, nodes: Index) -> Index:
-        out = np.empty(8 * len(nodes) + 64, dtype=np.int64)
-        while True:
-            count = self._kernel.touched(nodes, self._chains, self._mark, out)
-            if count >= 0:
-                return out[:count]
-            out = np.empty(4 * len(out), dtype=np.int64)
-
-    def _neighbours(self, nodes: Index, place: Index) -> Index:
-        out = np.empty((8 * len(nodes) + 64, 2), dtype=np.int64)
-        while True:
-            count = self._kernel.neighbours(
-                nodes, place, self._chains, self._terms.ends, out)
-            if count >= 0:
-                return out[:count]
-            out = np.empty((4 * len(out), 2), dtype=np.int64)
 
 
 def _joined(parts: list[Index]) -> Index:
