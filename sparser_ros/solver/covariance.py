@@ -103,8 +103,7 @@ def variance_factor(
         weight = np.asarray(weights.get(kind.name, np.ones(len(table))))
         total += float(weight @ squares[kind.name])
         degrees += float(np.sum(weight)) * kind.degrees_of_freedom(d)
-    free = degrees + graph.gauge_freedom - graph.n_poses * (d + (1 if d == 2 else 3)) - d * int(
-        np.count_nonzero(~graph.landmarks.fixed))
+    free = degrees - graph.n_determined
     return max(1.0, total / free) if free > 0 else 1.0
 
 

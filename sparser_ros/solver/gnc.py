@@ -21,7 +21,6 @@ import scipy.sparse as sp
 from ..array_types import Array, Mask
 from ..config import RobustConfig
 from ..graph import Estimate
-from ..linalg.arrays import Arrays
 from .compute_backend import ComputeBackend
 from .manifold import round_to_rotations
 from .preconditioner import NewtonPreconditioner, RegularisedQ
@@ -50,14 +49,12 @@ FIXES = ('pose_priors', 'point_priors')
 """Tables of absolute positions and poses."""
 
 
-class InlierPreconditioner:
+class InlierFactor:
     """A RegularisedQ of the inliers, refactorised when they change or CG slows down.
 
     False closures join poses at random, which fills the factor, although their weights are nearly
     zero. Only their diagonal enters the matrix; truncated CG corrects for the rest.
     """
-
-    portable = True
 
     def __init__(self, reweighting: Reweighting) -> None:
         self.reweighting = reweighting
@@ -68,11 +65,7 @@ class InlierPreconditioner:
         self._regularised: RegularisedQ | None = None
         self._steps = self._steps_when_new = 0
 
-    def placed(self, arrays: Arrays) -> bool:
-        """Whether there is a factor for this backend."""
-        return self._regularised is not None and self._regularised.placed(arrays)
-
-    def prepare(self) -> None:
+    def prepared(self) -> RegularisedQ:
         """Adopt the weights of the reweighting; factorise if inliers or CG steps ask for it."""
         weights, doubted = self.reweighting.weights, self.reweighting.doubted
         inliers = ~doubted | (weights >= INLIER_WEIGHT)
@@ -83,8 +76,9 @@ class InlierPreconditioner:
         elif self._steps > SLOWDOWN * self._steps_when_new:
             self._regularised.refactorise(self._matrix(self._inliers, weights))
         else:
-            return
+            return self._regularised
         self._steps_when_new = 0
+        return self._regularised
 
     def _matrix(self, inliers: Mask, weights: Array) -> sp.csr_matrix:
         # Rows of heights come last and act on one column only: they are no part of this matrix.
@@ -99,13 +93,6 @@ class InlierPreconditioner:
         """Take the CG steps of the last inner solve, which tell how well the factor still fits."""
         self._steps = cg_steps // max(iterations, 1)
         self._steps_when_new = self._steps_when_new or max(self._steps, FEW_CG_STEPS)
-
-    def apply(self, v: Array, out: Array) -> Array:
-        assert self._regularised is not None, 'prepare comes first'
-        return self._regularised.apply(v, out)
-
-    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
-        """The matrix does not depend on the point."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +131,7 @@ class Graduation:
         """How the last inner solve ended; TIME_LIMIT where the deadline left it out."""
         self._cost = math.inf
         self._radius = math.inf
-        self._inlier: InlierPreconditioner | None = None
+        self._inlier: InlierFactor | None = None
         self._newton: NewtonPreconditioner | None = None
 
     # -- starts
@@ -304,10 +291,9 @@ class Graduation:
             self._newton.full = schur.full()
             return self.machine.minimise(schur, manifold, y, self._newton, rule)
         if self._inlier is None:
-            self._inlier = InlierPreconditioner(self.reweighting)
-        self._inlier.prepare()
+            self._inlier = InlierFactor(self.reweighting)
         run = self.machine.minimise(
-            schur, manifold, y, self._inlier, rule, radius=self._radius)
+            schur, manifold, y, self._inlier.prepared(), rule, radius=self._radius)
         self._radius = 4 * run.radius
         self._inlier.report(run.iterations, run.cg_steps)
         return run

@@ -88,7 +88,11 @@ def solve_checked(
     """
     first = solve(graph, config, initial=initial, progress=progress)
     robust = first.stats.cost_robust
-    if robust is None or initial is not None or robust <= _degrees_of_freedom(graph):
+    if robust is None or initial is not None:
+        return first
+    residuals = sum(
+        len(table) * kind.degrees_of_freedom(graph.dimension) for kind, table in graph.typed())
+    if robust <= residuals - graph.n_determined:
         return first
     marks = graph.landmarks
     if marks.fixed.any() and not graph.n_absolute:
@@ -110,15 +114,6 @@ def solve_checked(
     for result in (first, other, second):
         seconds.update(result.stats.seconds)
     return replace(better, stats=replace(better.stats, seconds=dict(seconds)))
-
-
-def _degrees_of_freedom(graph: Graph) -> int:
-    """Scalar residuals less unknowns."""
-    d = graph.dimension
-    return sum(
-        len(table) * kind.degrees_of_freedom(d) for kind, table in graph.typed()
-    ) + graph.gauge_freedom - graph.n_poses * (d + d * (d - 1) // 2) - d * int(
-        len(graph.landmarks) - graph.landmarks.fixed.sum())
 
 
 def _relaxed_to_target(

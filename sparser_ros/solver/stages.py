@@ -15,7 +15,7 @@ from ..config import SolverConfig
 from ..graph import Graph
 from ..linalg.arrays import HOST
 from .compute_backend import choose
-from .formulations import formulate
+from .formulations import FORMULATIONS
 from .manifold import reduce_rank, round_to_rotations
 from .plan import Plan
 from .preconditioner import GaussNewtonPreconditioner, NewtonPreconditioner, RegularisedQ
@@ -109,7 +109,7 @@ class SolveContext:
         self.backend = choose(config, graph)
         self.problem = QuadraticProblem(graph)
         self.schur = SchurOperator(self.problem)
-        self.formulation = formulate(config.formulation, self.schur)
+        self.formulation = FORMULATIONS[config.formulation](self.schur)
         self._regularised: RegularisedQ | None = None
         self.frozen: GaussNewtonPreconditioner | None = None
         """That of a pose graph's refinements where it pays, its factor kept from run to run."""

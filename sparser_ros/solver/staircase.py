@@ -110,9 +110,9 @@ def _climb(
     if trajectory.thinned is not None:
         y, rough, tested = relaxed_above(context, plan, trajectory.thinned), True, None
     top = climb(
-        context.schur, y, Goal(trajectory.refined.cost, deadline=context.deadlines.end),
+        certifier, y, Goal(trajectory.refined.cost, deadline=context.deadlines.end),
         max_rank=max(HIGHEST_RANK, y.shape[1]), tested=tested,
-        certifier=certifier, observer=context.observer('certify'), rough=rough)
+        observer=context.observer('certify'), rough=rough)
     context.tally.add(top.iterations, 0, Counter())
     return top
 
@@ -145,13 +145,12 @@ class Goal:
 
 
 def climb(
-    schur: SchurOperator,
+    certifier: Certifier,
     y: Array,
     goal: Goal,
     *,
     max_rank: int,
     tested: tuple[TrustRegionRun, Certificate] | None = None,
-    certifier: Certifier | None = None,
     observer: Observer | None = None,
     rough: bool = False,
 ) -> Climb:
@@ -160,7 +159,8 @@ def climb(
     `tested` is the run that ended at y, where a certificate says already that y is to be left.
     `rough` says of y that it was prolonged from another graph.
     """
-    stairs = _Staircase(schur, goal, certifier or Certifier(schur), observer)
+    schur = certifier.schur
+    stairs = _Staircase(certifier, goal, observer)
     run, certificate = tested or stairs.polish(y, None, rough=rough)
     for _ in range(8):
         stairs.lower = max(stairs.lower, certificate.lower_bound)
@@ -178,11 +178,9 @@ def climb(
 class _Staircase:
     """What the ranks of one climb share."""
 
-    def __init__(
-        self, schur: SchurOperator, goal: Goal, certifier: Certifier, observer: Observer | None,
-    ) -> None:
+    def __init__(self, certifier: Certifier, goal: Goal, observer: Observer | None) -> None:
         self.goal, self.certifier = goal, certifier
-        self.newton = NewtonDescent(schur, observer)
+        self.newton = NewtonDescent(certifier.schur, observer)
         self.lower = -math.inf
 
     def late(self, run: TrustRegionRun) -> bool:
