@@ -25,8 +25,8 @@ from .compiled import compiled
 
 _compiled = compiled(error_model='numpy')
 _LEAST_LENGTH_M = 1e-9
-"""Distance between antennas below which a bearing has no direction: `bearing_least_length_m` of
-the solver, as compiled loops take it."""
+"""Distance between antennas below which a bearing has no direction: `LEAST_LENGTH_M` of the
+solver, as compiled loops take it."""
 
 
 class TermColumns(NamedTuple):

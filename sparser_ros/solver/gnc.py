@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +26,7 @@ from .preconditioner import NewtonPreconditioner, RegularisedQ
 from .result import SolveStatus
 from .robust import Reweighting
 from .start import start_point
-from .trust_region import CGStop, StoppingRule, TrustRegionRun
+from .trust_region import CGStop, Observer, StoppingRule, TrustRegionRun
 
 INLIER_WEIGHT = 0.1
 """Robust weight above which a measurement is in the factor; below, it counts as rejected."""
@@ -114,12 +113,10 @@ class Graduation:
 
     def __init__(
         self, reweighting: Reweighting, config: RobustConfig, rule: StoppingRule,
-        observer: Callable[[int, float, Array], None] | None = None,
-        machine: ComputeBackend | None = None,
+        observer: Observer | None, machine: ComputeBackend,
     ) -> None:
         self.reweighting, self.config, self.rule = reweighting, config, rule
-        self.observer = observer
-        self.machine = machine or ComputeBackend()
+        self.observer, self.machine = observer, machine
         self._mu = config.mu_start if config.gnc else 1.0
         self.reweightings = 0
         self._inner_rule = replace(
@@ -150,8 +147,7 @@ class Graduation:
         if not self.config.gnc:
             return self.run(Point(y, np.zeros(len(self.reweighting.c2))), 1.0, 1.0)
         self.reweighting.apply(np.where(self.reweighting.doubted, 0.0, 1.0))
-        squares, y = self.reweighting.settle(y)
-        start = Point(y, squares)
+        start = self._settled(y)
         return self.run(start, self._wide(start), self.config.mu_divisor)
 
     def from_relaxation(self, relaxed: TrustRegionRun) -> TrustRegionRun:
@@ -160,13 +156,15 @@ class Graduation:
         Weights carry over from the relaxation to its rounding through the residuals.
         """
         divisor = self.config.mu_divisor
-        squares, y = self.reweighting.settle(relaxed.y)
-        start = Point(y, squares)
+        start = self._settled(relaxed.y)
         lifted = self.descend(start, self._wide(start), divisor)
-        squares, y = self.reweighting.settle(
-            round_to_rotations(self.reweighting.problem.manifold, lifted.y))
+        rounded = round_to_rotations(self.reweighting.problem.manifold, lifted.y)
         mu = min(self._mu, _ROBUST_START_WIDTH)
-        return self.run(Point(y, squares), mu, divisor)
+        return self.run(self._settled(rounded), mu, divisor)
+
+    def _settled(self, y: Array) -> Point:
+        squares, y = self.reweighting.settle(y)
+        return Point(y, squares)
 
     def _wide(self, start: Point) -> float:
         """First mu: at least the half of the position fixes that fit best are within the kernel.
@@ -278,10 +276,10 @@ class Graduation:
         self._cg_steps += run.cg_steps
         self._cg_stops += run.cg_stops
         self._cost, self._last = run.cost, run.status
-        squares, y = self.reweighting.settle(run.y)
+        point = self._settled(run.y)
         if self.observer is not None:
-            self.observer(self.reweightings, self.reweighting.cost(squares, mu), y)
-        return Point(y, squares)
+            self.observer(self.reweightings, self.reweighting.cost(point.squares, mu), point.y)
+        return point
 
     def _minimise(self, y: Array, rule: StoppingRule) -> TrustRegionRun:
         schur, manifold = self.reweighting.schur, self.reweighting.problem.manifold

@@ -206,14 +206,15 @@ class NewtonPreconditioner:
     portable = False
     """Factorised anew at every point, which takes longer than its few triangular solves."""
 
-    def __init__(self, schur: SchurOperator, *, damping: float = 1e-10) -> None:
+    damping = 1e-10
+    """Share of its diagonal added to the Hessian, which is singular in the gauge."""
+
+    def __init__(self, schur: SchurOperator) -> None:
         problem, manifold = schur.problem, schur.problem.manifold
         d, n = manifold.d, manifold.n
         self.manifold, self._schur = manifold, schur
         self.full = schur.full()
         """Q on [X_c; X_f kept]; another one, such as with new weights, may take its place."""
-        self.damping = damping
-        """Share of its diagonal added to the Hessian, which is singular in the gauge."""
         self.symbolic: BlockCholesky | None = None
         self.factor: CholeskyFactor | None = None
         self._order = elimination_order(schur)

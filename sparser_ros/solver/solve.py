@@ -75,8 +75,7 @@ def solve(
 
 
 def solve_checked(
-    graph: Graph, config: SolverConfig, *, initial: Estimate | None = None,
-    progress: Progress | None = None,
+    graph: Graph, config: SolverConfig, *, progress: Progress | None = None
 ) -> SolveResult:
     """`solve`, and where a robust solution explains little, the better of two.
 
@@ -86,9 +85,9 @@ def solve_checked(
     moved onto them: known ones take from a relaxation the room to turn in. Without any known beacon
     it is the solution without a kernel.
     """
-    first = solve(graph, config, initial=initial, progress=progress)
+    first = solve(graph, config, progress=progress)
     robust = first.stats.cost_robust
-    if robust is None or initial is not None:
+    if robust is None:
         return first
     residuals = sum(
         len(table) * kind.degrees_of_freedom(graph.dimension) for kind, table in graph.typed())

@@ -22,7 +22,7 @@ from .preconditioner import GaussNewtonPreconditioner, NewtonPreconditioner, Reg
 from .problem import QuadraticProblem
 from .schur import SchurOperator
 from .start import ConnectionLaplacian, spectral_start, start_point
-from .trust_region import CGStop, StoppingRule, TrustRegionRun
+from .trust_region import CGStop, Observer, StoppingRule, TrustRegionRun
 
 EARLY_ROUNDING = 100.0
 """Multiple of the cost tolerance of a relaxation that is rounded early: refinement by the exact
@@ -179,7 +179,7 @@ class SolveContext:
             deadline=self.deadlines.relaxation if relaxing else self.deadlines.end,
         )
 
-    def observer(self, stage: str) -> Callable[[int, float, Array], None] | None:
+    def observer(self, stage: str) -> Observer | None:
         """What the trust region calls at every accepted step of that stage."""
         progress = self.progress
         if progress is None:

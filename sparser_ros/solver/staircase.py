@@ -14,7 +14,6 @@ import numpy as np
 
 from ..array_types import Array
 from .certificate import (
-    DUAL_VECTORS,
     ESCAPE_DIRECTIONS,
     FAR,
     ROUND_GAIN_SHARE,
@@ -266,8 +265,7 @@ class _Staircase:
         if sharp <= wanted:
             return replace(certificate, gap=sharp)
         # A shift of `wanted` has failed already.
-        values, vectors = spectrum = certifier.least(
-            S, 10 * wanted / certifier.rows, DUAL_VECTORS)
+        values, vectors = spectrum = certifier.least(S, 10 * wanted / certifier.rows)
         least = float(values[0])
         gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
         if wanted < gap <= SADDLE_GAP * abs(certificate.cost) and least < 0:
@@ -275,7 +273,7 @@ class _Staircase:
                 certifier, certificate.cost, multipliers, spectrum, gap, wanted)
         down = certifier.escapes(y, values, vectors, certificate.tolerance)
         return replace(
-            certificate, gap=max(gap, 1.000001 * certificate.tolerance), lambda_min=least,
+            certificate, gap=max(gap, 1.000001 * certificate.tolerance),
             directions=down[:, : ESCAPE_DIRECTIONS], spectrum=spectrum)
 
 

@@ -10,10 +10,18 @@ from helpers import stepped, world
 from benchmark import synthetic
 from benchmark.stream import solver_of
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.graph import Estimate, Graph, PointPriors, cost, estimate_of, squared_residuals
+from sparser_ros.graph import (
+    Estimate,
+    Graph,
+    Kind,
+    PointPriors,
+    cost,
+    estimate_of,
+    squared_residuals,
+)
 from sparser_ros.solver import incremental, solve
 from sparser_ros.solver.covariance import Linearised, in_map
-from sparser_ros.solver.incremental import IncrementalSolver, Kind, terms_of
+from sparser_ros.solver.incremental import IncrementalSolver, terms_of
 from sparser_ros.solver.robust import KERNELS, thresholds
 
 NO_KERNEL = RobustConfig()
@@ -169,7 +177,7 @@ def dense(graph: Graph, solver: IncrementalSolver, bodies: np.ndarray) -> np.nda
             ('sightings', (Kind.SIGHTING,)), ('pose_priors', (Kind.POSE_FIX,)),
             ('point_priors', (Kind.PRIOR, Kind.POSITION_FIX)))}
     linear = Linearised(graph, estimate, weights)
-    free = linear.free(None)
+    free = linear.free()
     whole = np.zeros((linear.size, linear.size))
     whole[np.ix_(free, free)] = np.linalg.inv(linear.information().toarray()[free][:, free])
     size, d = linear.step, graph.dimension

@@ -67,7 +67,7 @@ def test_inverse_of_the_dense_tangent_hessian(d, p, absolute):
     rule = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-18)
     y = minimise(schur, manifold, start, RegularisedQ(schur), rule).y
     gradient = schur(y)
-    newton = NewtonPreconditioner(schur, damping=1e-10)
+    newton = NewtonPreconditioner(schur)
     newton.refresh(y, gradient, 0)
     blocks, scalars = manifold.multipliers(y, gradient)
     multiplier = np.zeros((manifold.rows,) * 2)
