@@ -105,9 +105,9 @@ def _blas() -> Iterator[Line]:
 
 
 def _cholmod() -> Line:
-    from ..linalg.ordering import cholmod
+    from ..linalg.ordering import cholmod_available
 
-    if cholmod is not None:
+    if cholmod_available():
         return 'ok', 'ordering', 'CHOLMOD of SuiteSparse'
     return ('missing', 'ordering',
             'SuperLU orders sparse matrices; CHOLMOD is faster: apt install libsuitesparse-dev, '

@@ -30,6 +30,11 @@ class OrderingUnavailableError(SolverError):
     """CHOLMOD cannot compute this ordering, usually because it was built without METIS."""
 
 
+def cholmod_available() -> bool:
+    """True when scikit-sparse is installed."""
+    return cholmod is not None
+
+
 def fill_reducing_order(pattern: sp.spmatrix, method: str = 'amd') -> Index:
     """(n,): the rows of a symmetric pattern in an order of elimination that fills little.
 

@@ -119,18 +119,15 @@ class RegularisedQ:
         return arrays.name in self._factors
 
     def factor(self, arrays: Arrays = HOST) -> Factor:
-        """The factor for a backend, made when it is first needed."""
-        if arrays.name not in self._factors:
-            self._factors[arrays.name] = self.symbolic(arrays).factorize(self.matrix, self.shift)
-        return self._factors[arrays.name]
-
-    def symbolic(self, arrays: Arrays = HOST) -> Symbolic:
-        """The analysis behind the factor."""
-        if arrays.name not in self._symbolic:
-            self._symbolic[arrays.name] = (
+        """The factor for a backend, made when it is first needed; its analysis is kept."""
+        name = arrays.name
+        if name not in self._symbolic:
+            self._symbolic[name] = (
                 analysed(self._schur, self.matrix, self.rows) if arrays is HOST
                 else arrays.symbolic(self.matrix))
-        return self._symbolic[arrays.name]
+        if name not in self._factors:
+            self._factors[name] = self._symbolic[name].factorize(self.matrix, self.shift)
+        return self._factors[name]
 
     def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
         """Q without the rows held fixed; by symmetry its rows serve as columns."""
