@@ -91,6 +91,13 @@ class Graph(MeasurementTables):
         free = d + d * (d - 1) // 2
         return free - 2 * bool(len(self.verticals)) - bool(len(self.heights))
 
+    @property
+    def n_determined(self) -> int:
+        """Scalar unknowns of poses and landmarks, less what no measurement minds."""
+        d = self.dimension
+        return self.n_poses * (d + d * (d - 1) // 2) - self.gauge_freedom + d * int(
+            np.count_nonzero(~self.landmarks.fixed))
+
     def replaced(self, **parts: object) -> Graph:
         """A copy with some parts replaced."""
         return replace(self, **parts)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from ..config import SolverError
 from .compiled import compiled
 from .fronts import FactorBlocks, LowerBlocks, front_kernel, fronts
 from .ordering import fill_reducing_order, flattest
-from .sparse_kernels import block_kernels
+from .sparse_kernels import block_solve, sparse_kernels
 from .symbolic import elimination_tree, factor_pattern, lower_triangle, permuted_pattern
 
 METIS_FROM = 200_000
@@ -42,11 +42,7 @@ class BlockCholesky:
     of elimination; None = one is sought.
     """
 
-    count = 0
-    """Symbolic analyses made in this process (tests assert that IRLS makes one)."""
-
     def __init__(self, pattern: sp.spmatrix, b: int, order: Index | None = None) -> None:
-        BlockCholesky.count += 1
         pattern = sp.csc_matrix(pattern)
         m = self.m = pattern.shape[0]
         self.order = fill_reducing_order(pattern) if order is None else order
@@ -195,15 +191,16 @@ class CholeskyFactor:
         if rhs.ndim == 1:
             return self.solve(rhs[:, None]).ravel()
         p = rhs.shape[1]
-        kernel = block_kernels(self.b, p)
+        rows = sparse_kernels(p)
         if p not in self._work:
             # Padded rows are solved for zero and stay so.
             self._work[p] = np.zeros((len(self.inverse_diagonal) * self.b, p))
         work = self._work[p]
         out = np.empty_like(rhs) if out is None else out
-        kernel.scatter(rhs, self.at, work)
-        kernel.llt_solve(self.indptr, self.indices, self.data, self.inverse_diagonal, work)
-        kernel.gather(work, self.at, out)
+        rows.scatter(rhs, self.at, work)
+        block_solve(self.b, p)(
+            self.indptr, self.indices, self.data, self.inverse_diagonal, work)
+        rows.gather(work, self.at, out)
         return out
 
     def solve_any(self, rhs: Array, at_once: int = _COLUMNS_AT_ONCE) -> Array:

@@ -311,11 +311,6 @@ class MarginalFactor:
         since[cliques] = _CURRENT
         return True
 
-    @property
-    def waiting(self) -> int:
-        """Cliques whose changes are not in the values yet."""
-        return int(np.count_nonzero(self._since[:self._tree.count] != _CURRENT))
-
     def covariance(self, nodes: Index) -> Array:
         """(k b, k b): joint covariance of nodes; zero for those that the tree does not hold."""
         tree, b = self._tree, self._tree.b

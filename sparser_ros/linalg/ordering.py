@@ -136,9 +136,7 @@ def eliminate(m: int, pairs: Index, elements: list[Index], last: Index) -> Elimi
     starts, rows = permuted_pattern(pattern.indptr, pattern.indices, order, rank)
     parent, counts = elimination_tree(starts, rows)
     _, below = factor_pattern(starts, rows, parent, counts)
-    tops, clique = np.unique(_merged(
-        parent, counts, MERGED_AT_MOST, MERGED_ALWAYS,
-        MERGED_ZEROS), return_inverse=True)
+    tops, clique = np.unique(_merged(parent, counts), return_inverse=True)
     above = parent[tops]
     clique_of = np.empty(m, dtype=np.int64)
     clique_of[order] = clique
@@ -163,12 +161,8 @@ def _order_of(pattern: sp.csc_matrix) -> Index:
 
 
 @compiled()
-def _merged(parent, counts, most_nodes, any_zeros_nodes, zero_share):  # type: ignore[no-untyped-def]
-    """(m,): last node of each node's clique, from the elimination tree and entries of columns.
-
-    Cliques of up to `any_zeros_nodes` inner nodes are merged whatever this fills, those of up to
-    `most_nodes` where no more than `zero_share` of the entries are zeros.
-    """
+def _merged(parent, counts):  # type: ignore[no-untyped-def]
+    """(m,): last node of each node's clique, from the elimination tree and entries of columns."""
     m = len(parent)
     youngest = np.full(m, -1, dtype=np.int64)
     sibling = np.full(m, -1, dtype=np.int64)
@@ -182,8 +176,8 @@ def _merged(parent, counts, most_nodes, any_zeros_nodes, zero_share):  # type: i
             zeros = size[child] * (size[k] + counts[k] - counts[child])
             zeros += filled[child] + filled[k]
             entries = n * (n + 1) // 2 + n * (counts[k] - 1)
-            if n <= any_zeros_nodes or zeros == 0 or (
-                    n <= most_nodes and zeros <= zero_share * entries):
+            if n <= MERGED_ALWAYS or zeros == 0 or (
+                    n <= MERGED_AT_MOST and zeros <= MERGED_ZEROS * entries):
                 top[child] = k
                 size[k] = n
                 filled[k] = zeros

@@ -24,7 +24,7 @@ _with_item: Callable[..., Any] = tuple_setitem
 
 @cache
 def sparse_kernels(p: int) -> SimpleNamespace:
-    """Sparse products and triangular solves on matrices of p columns."""
+    """Sparse products and moved rows of matrices of p columns."""
 
     @fast
     def csr_product(indptr, indices, data, x, subtract, out):  # type: ignore[no-untyped-def]
@@ -57,11 +57,7 @@ def sparse_kernels(p: int) -> SimpleNamespace:
             for c in range(p):
                 out[j, c] = x[i, c]
 
-    return SimpleNamespace(
-        csr_product=csr_product,
-        gather=gather,
-        scatter=scatter,
-    )
+    return SimpleNamespace(csr_product=csr_product, gather=gather, scatter=scatter)
 
 
 @cache
@@ -114,8 +110,10 @@ def single_solve(b: int) -> Callable[..., Any]:
 
 
 @cache
-def block_kernels(b: int, p: int) -> SimpleNamespace:
+def block_solve(b: int, p: int) -> Callable[..., Any]:
     """Solves with factors of b x b blocks for right-hand sides of p columns."""
+    if p == 1:
+        return single_solve(b)
     width = max(1, min(p, _REGISTERS // b))
     zero = (0.0,) * (b * width)
 
@@ -170,8 +168,6 @@ def block_kernels(b: int, p: int) -> SimpleNamespace:
                                 s += inverse_diagonal[j, k, a] * z[k * width + c]
                             x[r + a, first + c] = s
 
-    rows = sparse_kernels(p)
-    return SimpleNamespace(
-        llt_solve=single_solve(b) if p == 1 else llt_solve, gather=rows.gather,
-        scatter=rows.scatter)
+    kernel: Callable[..., Any] = llt_solve
+    return kernel
 

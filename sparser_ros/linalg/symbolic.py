@@ -49,41 +49,23 @@ def lower_triangle(starts, rows):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def elimination_parents(starts, rows):  # type: ignore[no-untyped-def]
-    """(m,): parent of each column in the elimination tree, -1 at roots.
-
-    Of a symmetric CSC pattern, or of a factor's by rows.
-    """
-    m = len(starts) - 1
-    parent = np.full(m, -1, dtype=np.int64)
-    ancestor = np.full(m, -1, dtype=np.int64)
-    for j in range(m):
-        for e in range(starts[j], starts[j + 1]):
-            i = np.int64(rows[e])
-            while i != -1 and i < j:
-                following = ancestor[i]
-                ancestor[i] = j
-                if following == -1:
-                    parent[i] = j
-                i = following
-    return parent
-
-
-@compiled()
 def elimination_tree(starts, rows):  # type: ignore[no-untyped-def]
     """Parent (-1 = root) and entries, the diagonal included, of each column of the factor.
 
     Both (m,), for a symmetric CSC pattern.
     """
     m = len(starts) - 1
-    parent = elimination_parents(starts, rows)
+    parent = np.full(m, -1, dtype=np.int64)
     counts = np.ones(m, dtype=np.int64)
     mark = np.full(m, -1, dtype=np.int64)
+    # Row j of the factor is a subtree, climbed from the entries of row j up to where j begins.
     for j in range(m):
         mark[j] = j
         for e in range(starts[j], starts[j + 1]):
             i = rows[e]
             while i < j and mark[i] != j:
+                if parent[i] == -1:
+                    parent[i] = j
                 counts[i] += 1
                 mark[i] = j
                 i = parent[i]
@@ -100,7 +82,6 @@ def factor_pattern(starts, rows, parent, counts):  # type: ignore[no-untyped-def
     indices = np.empty(indptr[m], dtype=np.int32)
     at = indptr[:-1].copy()
     mark = np.full(m, -1, dtype=np.int64)
-    # Row j of the factor is a subtree of the elimination tree, climbed from the entries of row j.
     for j in range(m):
         mark[j] = j
         for e in range(starts[j], starts[j + 1]):

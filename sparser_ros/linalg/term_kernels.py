@@ -25,8 +25,8 @@ from .compiled import compiled
 
 _compiled = compiled(error_model='numpy')
 _LEAST_LENGTH_M = 1e-9
-"""Distance between antennas below which a bearing has no direction: `bearing_least_length_m` of
-the solver, as compiled loops take it."""
+"""Distance between antennas below which a bearing has no direction: `LEAST_LENGTH_M` of the
+solver, as compiled loops take it."""
 
 
 class TermColumns(NamedTuple):
@@ -315,9 +315,22 @@ def form(axes, cliques, tree, chains, terms, bodies, fisher, damping):  # type: 
 
 
 @_compiled
-def neighbours(nodes, place, chains, ends, out):  # type: ignore[no-untyped-def]
-    """Pairs of places of nodes that share a term; returns their number, -1 if `out` is full."""
+def _links(nodes, chains):  # type: ignore[no-untyped-def]
+    """How many terms nodes have, those of two of them counted twice."""
+    count = 0
+    for i in nodes:
+        link = chains.head[i]
+        while link >= 0:
+            count += 1
+            link = chains.following[link // 2, link % 2]
+    return count
+
+
+@_compiled
+def neighbours(nodes, place, chains, ends):  # type: ignore[no-untyped-def]
+    """(k, 2): pairs of places of nodes that share a term."""
     head, following = chains
+    out = np.empty((_links(nodes, chains), 2), dtype=np.int64)
     count = 0
     for i in nodes:
         link = head[i]
@@ -327,13 +340,11 @@ def neighbours(nodes, place, chains, ends, out):  # type: ignore[no-untyped-def]
             j = ends[k, 1 - side]
             # The parts of one measurement follow each other.
             if j > i and place[j] >= 0 and j != previous:
-                if count == len(out):
-                    return -1
                 out[count, 0], out[count, 1] = place[i], place[j]
                 count += 1
                 previous = j
             link = following[k, side]
-    return count
+    return out[:count]
 
 
 @_compiled
@@ -350,29 +361,23 @@ def chain(first, last, chains, ends):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def touched(nodes, chains, mark, out):  # type: ignore[no-untyped-def]
-    """The terms of nodes, each once; returns their number, -1 if `out` is full.
-
-    `mark` (terms,) is scratch, False between calls.
-    """
+def touched(nodes, chains, mark):  # type: ignore[no-untyped-def]
+    """The terms of nodes, each once. `mark` (terms,) is scratch, False between calls."""
     head, following = chains
+    out = np.empty(_links(nodes, chains), dtype=np.int64)
     count = 0
-    fits = True
     for i in nodes:
         link = head[i]
-        while link >= 0 and fits:
+        while link >= 0:
             k, side = link // 2, link % 2
             if not mark[k]:
-                if count == len(out):
-                    fits = False
-                    break
                 mark[k] = True
                 out[count] = k
                 count += 1
             link = following[k, side]
     for e in range(count):
         mark[out[e]] = False
-    return count if fits else -1
+    return out[:count]
 
 
 @_compiled

@@ -110,14 +110,19 @@ class Certificate:
     gap: float
     """cost - gap is a lower bound on the cost of every point of every rank; inf if none."""
     tolerance: float
-    lambda_min: float | None = None
-    """Least eigenvalue of the Schur complement of S on X_c, units of the weights; computed only
-    where the test fails (at an optimum it is 0, the gauge)."""
     directions: Array | None = None
     """(rows, q): eigenvectors of the least negative eigenvalues, the least first; unit norm, zero
     on the homogenising rows."""
     spectrum: tuple[Array, Array] | None = None
     """Least eigenvalues, ascending, and their eigenvectors (rows, q), where they were computed."""
+
+    @property
+    def lambda_min(self) -> float | None:
+        """Least eigenvalue of the Schur complement of S on X_c, units of the weights.
+
+        Computed only where the test fails (at an optimum it is 0, the gauge).
+        """
+        return None if self.spectrum is None else float(self.spectrum[0][0])
 
     @property
     def certified(self) -> bool:
@@ -252,7 +257,7 @@ class Certifier:
         if least < 0 and self.factor(S, tight / self.rows) is not None:
             gap = tight
         down = self.escapes(y, values, vectors, tolerance)
-        return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
+        return Certificate(cost, max(gap, tolerance * 1.000001), tolerance,
                            down[:, : ESCAPE_DIRECTIONS], (values, vectors))
 
     def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
@@ -277,17 +282,15 @@ class Certifier:
             gap = max(0.1 * gap, 0.9 * tolerance)
         return proven
 
-    def least(
-        self, matrix: sp.csc_matrix, shift: float, count: int
-    ) -> tuple[Array, Array]:
-        """`count` least eigenpairs (ascending; columns) of the Schur complement of a matrix on X_c.
+    def least(self, matrix: sp.csc_matrix, shift: float) -> tuple[Array, Array]:
+        """`DUAL_VECTORS` least eigenpairs (ascending) of the Schur complement of a matrix on X_c.
 
         `shift` is where the search for a positive definite one begins.
         """
         grown = self._grown(matrix, shift)
         if grown is None:
             raise NotPositiveDefiniteError('no shift makes the matrix positive definite')
-        return self._least(*grown, count)
+        return self._least(*grown, DUAL_VECTORS)
 
     def held_gap(
         self, S: sp.csc_matrix, y: Array, residual: Array, tolerance: float
@@ -410,7 +413,7 @@ def ascended_gap(
         spare = (wanted - trace) / certifier.rows
         if spare > 0 and certifier.factor(matrix, spare) is not None:
             return wanted
-        there = certifier.least(matrix, SHIFT * least, DUAL_VECTORS)
+        there = certifier.least(matrix, SHIFT * least)
         proven = certifier.proven_gap(matrix, trace, float(there[0][0]))
         if not proven < gap:
             # The step was too long for the eigenvectors to tell what happens.

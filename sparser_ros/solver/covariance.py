@@ -63,16 +63,15 @@ def marginal_covariance(
     landmarks: Sequence[int] | Index = (),
     *,
     weights: Mapping[str, Array] | None = None,
-    gauge: str | None = None,
 ) -> Marginals:
     """Covariances of poses and landmarks (rows of the graph) at an estimate, usually an optimum.
 
     `weights` are robust weights by table (`SolveStats.weights`). What no absolute measurement
-    grounds is relative to a held pose: the first one of robot `gauge`, or of the component.
+    grounds is relative to a held pose, the first one of the component.
     Raises SolverError when the measurements leave something undetermined.
     """
     system = Linearised(graph, estimate, weights or {})
-    free = system.free(_gauge_pose(graph, gauge))
+    free = system.free()
     information = system.information()[free][:, free].tocsc()
     chosen_poses = np.asarray(poses, dtype=np.int64)
     chosen_points = np.asarray(landmarks, dtype=np.int64) + graph.n_poses
@@ -103,8 +102,7 @@ def variance_factor(
         weight = np.asarray(weights.get(kind.name, np.ones(len(table))))
         total += float(weight @ squares[kind.name])
         degrees += float(np.sum(weight)) * kind.degrees_of_freedom(d)
-    free = degrees + graph.gauge_freedom - graph.n_poses * (d + (1 if d == 2 else 3)) - d * int(
-        np.count_nonzero(~graph.landmarks.fixed))
+    free = degrees - graph.n_determined
     return max(1.0, total / free) if free > 0 else 1.0
 
 
@@ -124,17 +122,6 @@ def in_map(covariance: Array, rotation: Array, point: Mask) -> Array:
     blocks = turned[:, None] @ covariance.reshape(k, b, k, b).swapaxes(1, 2)
     blocks = blocks @ np.swapaxes(turned, 1, 2)
     return np.asarray(blocks.swapaxes(1, 2).reshape(k * b, k * b))
-
-
-def _gauge_pose(graph: Graph, robot: str | None) -> int | None:
-    if robot is None:
-        return None
-    if robot not in graph.robots:
-        raise SolverError(f'gauge: there is no robot {robot!r} (robots: {list(graph.robots)})')
-    rows = np.flatnonzero(graph.poses.robot == graph.robots.index(robot))
-    if not len(rows):
-        raise SolverError(f'gauge: robot {robot!r} has no poses')
-    return int(rows[np.argmin(graph.poses.index[rows])])
 
 
 def _columns_of_inverse(information: sp.csc_matrix, rows: Index) -> Array:
@@ -188,7 +175,7 @@ class Linearised:
         """Half the Gauss-Newton Hessian of the cost."""
         return (self.jacobian.T @ self.jacobian).tocsr()
 
-    def free(self, gauge: int | None) -> Mask:
+    def free(self) -> Mask:
         """(size,): false for fixed landmarks and for one pose per ungrounded component.
 
         Of one with verticals only the heading is held, and of its place what heights leave.
@@ -207,9 +194,8 @@ class Linearised:
         grounded[label[graph.points(graph.absolute_endpoints())]] = True
         held = np.zeros(points, dtype=bool)
         held[n:] = graph.landmarks.fixed
-        order = np.arange(n) if gauge is None else np.r_[gauge, 0:n]
-        found, first = np.unique(label[order], return_index=True)
-        pinned = order[first[~grounded[found]]]
+        found, first = np.unique(label[:n], return_index=True)
+        pinned = first[~grounded[found]]
         held[pinned] = True
         free = ~held[variable]
         # In an upright frame only its heading is held, whoever says where up is.

@@ -158,8 +158,4 @@ FORMULATIONS: dict[str, Callable[[SchurOperator], Schur]] = {
     'schur': Schur, 'dense': Dense, 'original': Original,
     'original-varpro': partial(Original, follows=True),
 }
-
-
-def formulate(name: str, schur: SchurOperator) -> Schur:
-    """The named formulation of a problem."""
-    return FORMULATIONS[name](schur)
+"""By name: the formulation of a problem."""

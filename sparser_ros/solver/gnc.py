@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,14 +20,13 @@ import scipy.sparse as sp
 from ..array_types import Array, Mask
 from ..config import RobustConfig
 from ..graph import Estimate
-from ..linalg.arrays import Arrays
 from .compute_backend import ComputeBackend
 from .manifold import round_to_rotations
 from .preconditioner import NewtonPreconditioner, RegularisedQ
 from .result import SolveStatus
 from .robust import Reweighting
 from .start import start_point
-from .trust_region import CGStop, StoppingRule, TrustRegionRun
+from .trust_region import CGStop, Observer, StoppingRule, TrustRegionRun
 
 INLIER_WEIGHT = 0.1
 """Robust weight above which a measurement is in the factor; below, it counts as rejected."""
@@ -50,14 +48,12 @@ FIXES = ('pose_priors', 'point_priors')
 """Tables of absolute positions and poses."""
 
 
-class InlierPreconditioner:
+class InlierFactor:
     """A RegularisedQ of the inliers, refactorised when they change or CG slows down.
 
     False closures join poses at random, which fills the factor, although their weights are nearly
     zero. Only their diagonal enters the matrix; truncated CG corrects for the rest.
     """
-
-    portable = True
 
     def __init__(self, reweighting: Reweighting) -> None:
         self.reweighting = reweighting
@@ -68,11 +64,7 @@ class InlierPreconditioner:
         self._regularised: RegularisedQ | None = None
         self._steps = self._steps_when_new = 0
 
-    def placed(self, arrays: Arrays) -> bool:
-        """Whether there is a factor for this backend."""
-        return self._regularised is not None and self._regularised.placed(arrays)
-
-    def prepare(self) -> None:
+    def prepared(self) -> RegularisedQ:
         """Adopt the weights of the reweighting; factorise if inliers or CG steps ask for it."""
         weights, doubted = self.reweighting.weights, self.reweighting.doubted
         inliers = ~doubted | (weights >= INLIER_WEIGHT)
@@ -83,8 +75,9 @@ class InlierPreconditioner:
         elif self._steps > SLOWDOWN * self._steps_when_new:
             self._regularised.refactorise(self._matrix(self._inliers, weights))
         else:
-            return
+            return self._regularised
         self._steps_when_new = 0
+        return self._regularised
 
     def _matrix(self, inliers: Mask, weights: Array) -> sp.csr_matrix:
         # Rows of heights come last and act on one column only: they are no part of this matrix.
@@ -99,13 +92,6 @@ class InlierPreconditioner:
         """Take the CG steps of the last inner solve, which tell how well the factor still fits."""
         self._steps = cg_steps // max(iterations, 1)
         self._steps_when_new = self._steps_when_new or max(self._steps, FEW_CG_STEPS)
-
-    def apply(self, v: Array, out: Array) -> Array:
-        assert self._regularised is not None, 'prepare comes first'
-        return self._regularised.apply(v, out)
-
-    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
-        """The matrix does not depend on the point."""
 
 
 @dataclass(frozen=True)
@@ -127,12 +113,10 @@ class Graduation:
 
     def __init__(
         self, reweighting: Reweighting, config: RobustConfig, rule: StoppingRule,
-        observer: Callable[[int, float, Array], None] | None = None,
-        machine: ComputeBackend | None = None,
+        observer: Observer | None, machine: ComputeBackend,
     ) -> None:
         self.reweighting, self.config, self.rule = reweighting, config, rule
-        self.observer = observer
-        self.machine = machine or ComputeBackend()
+        self.observer, self.machine = observer, machine
         self._mu = config.mu_start if config.gnc else 1.0
         self.reweightings = 0
         self._inner_rule = replace(
@@ -144,7 +128,7 @@ class Graduation:
         """How the last inner solve ended; TIME_LIMIT where the deadline left it out."""
         self._cost = math.inf
         self._radius = math.inf
-        self._inlier: InlierPreconditioner | None = None
+        self._inlier: InlierFactor | None = None
         self._newton: NewtonPreconditioner | None = None
 
     # -- starts
@@ -163,8 +147,7 @@ class Graduation:
         if not self.config.gnc:
             return self.run(Point(y, np.zeros(len(self.reweighting.c2))), 1.0, 1.0)
         self.reweighting.apply(np.where(self.reweighting.doubted, 0.0, 1.0))
-        squares, y = self.reweighting.settle(y)
-        start = Point(y, squares)
+        start = self._settled(y)
         return self.run(start, self._wide(start), self.config.mu_divisor)
 
     def from_relaxation(self, relaxed: TrustRegionRun) -> TrustRegionRun:
@@ -173,13 +156,15 @@ class Graduation:
         Weights carry over from the relaxation to its rounding through the residuals.
         """
         divisor = self.config.mu_divisor
-        squares, y = self.reweighting.settle(relaxed.y)
-        start = Point(y, squares)
+        start = self._settled(relaxed.y)
         lifted = self.descend(start, self._wide(start), divisor)
-        squares, y = self.reweighting.settle(
-            round_to_rotations(self.reweighting.problem.manifold, lifted.y))
+        rounded = round_to_rotations(self.reweighting.problem.manifold, lifted.y)
         mu = min(self._mu, _ROBUST_START_WIDTH)
-        return self.run(Point(y, squares), mu, divisor)
+        return self.run(self._settled(rounded), mu, divisor)
+
+    def _settled(self, y: Array) -> Point:
+        squares, y = self.reweighting.settle(y)
+        return Point(y, squares)
 
     def _wide(self, start: Point) -> float:
         """First mu: at least the half of the position fixes that fit best are within the kernel.
@@ -291,10 +276,10 @@ class Graduation:
         self._cg_steps += run.cg_steps
         self._cg_stops += run.cg_stops
         self._cost, self._last = run.cost, run.status
-        squares, y = self.reweighting.settle(run.y)
+        point = self._settled(run.y)
         if self.observer is not None:
-            self.observer(self.reweightings, self.reweighting.cost(squares, mu), y)
-        return Point(y, squares)
+            self.observer(self.reweightings, self.reweighting.cost(point.squares, mu), point.y)
+        return point
 
     def _minimise(self, y: Array, rule: StoppingRule) -> TrustRegionRun:
         schur, manifold = self.reweighting.schur, self.reweighting.problem.manifold
@@ -304,10 +289,9 @@ class Graduation:
             self._newton.full = schur.full()
             return self.machine.minimise(schur, manifold, y, self._newton, rule)
         if self._inlier is None:
-            self._inlier = InlierPreconditioner(self.reweighting)
-        self._inlier.prepare()
+            self._inlier = InlierFactor(self.reweighting)
         run = self.machine.minimise(
-            schur, manifold, y, self._inlier, rule, radius=self._radius)
+            schur, manifold, y, self._inlier.prepared(), rule, radius=self._radius)
         self._radius = 4 * run.radius
         self._inlier.report(run.iterations, run.cg_steps)
         return run

@@ -54,8 +54,6 @@ ENTERED_GAIN_SHARE = 0.02
 REORDER_GROWTH = 2.0
 """Variables, over those at the last ordering of the whole tree, from where all are ordered anew."""
 
-__all__ = ['GROUND', 'Kind', 'Terms', 'terms_of']
-
 GROUND = -1
 """Body number of the map frame, which never moves."""
 
@@ -222,14 +220,15 @@ class TermWeights:
         """(terms,): factor of each term's square: its precision times the robust weight."""
         self._rho: Array = np.zeros(0)
         """Of each measurement, at its first term."""
-        self._weight: Array = np.zeros(0)
+        self.believed: Array = np.zeros(0)
+        """Weights of measurements at their first terms, 1 = believed, without the floor."""
 
     def append(self, terms: Terms, last: int) -> None:
         """Take in terms that end before number `last`, at the weights of perfect fits."""
         first = last - len(terms)
-        self.values, self._rho, self._weight = (room(column, last) for column in self._columns)
+        self.values, self._rho, self.believed = (room(column, last) for column in self._columns)
         self.values[first:last] = terms.weight
-        self._rho[first:last], self._weight[first:last] = 0.0, 1.0
+        self._rho[first:last], self.believed[first:last] = 0.0, 1.0
 
     def follow(self, chosen: Index, terms: Terms, squares: Array) -> float:
         """Weights at new squares (terms,), precision included; the change of the objective.
@@ -244,17 +243,13 @@ class TermWeights:
         rho[doubted] = self._kernel.rho(total[doubted], c2)
         weight[doubted] = self._kernel.weight(total[doubted], c2)
         change = float(np.sum(rho - self._rho[leads]))
-        self._rho[leads], self._weight[leads] = rho, weight
+        self._rho[leads], self.believed[leads] = rho, weight
         weight = floored(weight, self._floor)
         for k in range(int(np.max(terms.members[leads], initial=0))):
             longer = terms.members[leads] > k
             at = leads[longer] + k
             self.values[at] = terms.weight[at] * weight[longer]
         return change
-
-    def of(self, leads: Index) -> Array:
-        """Weights of measurements, 1 = believed, without the floor."""
-        return self._weight[leads]
 
     def saved(self, chosen: Index) -> tuple[Array, ...]:
         """Values at these terms, for `restore`."""
@@ -267,7 +262,7 @@ class TermWeights:
 
     @property
     def _columns(self) -> tuple[Array, ...]:
-        return self.values, self._rho, self._weight
+        return self.values, self._rho, self.believed
 
 
 def measured(leads: Index, terms: Terms, squares: Array) -> Array:
@@ -390,7 +385,7 @@ class IncrementalSolver:
 
     def weights(self, measurements: Index) -> Array:
         """Robust weights of measurements, by their first terms."""
-        return self._weights.of(measurements)
+        return self._weights.believed[measurements]
 
     # -- updates
 
@@ -443,7 +438,10 @@ class IncrementalSolver:
             self._ordered = self._variables
         else:
             removed = self._tree.above(touched[touched >= 0])
-        formed = self._tree.restructure(removed, fresh, newest, self._neighbours)
+        formed = self._tree.restructure(
+            removed, fresh, newest,
+            lambda nodes, place: self._kernel.neighbours(
+                nodes, place, self._chains, self._terms.ends))
         self._new, self._ends = [], []
         self._marginals.replaced(removed, formed)
         self._form(formed)
@@ -477,7 +475,7 @@ class IncrementalSolver:
 
         Returns the multiple, 0 where none lowers the cost.
         """
-        terms = self._touched(nodes)
+        terms = self._kernel.touched(nodes, self._chains, self._mark)
         ends = self._terms.ends[terms].ravel()
         cliques = self._tree.clique_of[ends[ends >= 0]]
         self._marginals.changed(cliques[cliques >= 0])
@@ -540,23 +538,6 @@ class IncrementalSolver:
     def _weighted(self) -> TermColumns:
         """The terms with their robust weights."""
         return self._terms.columns(self._weights.values)
-
-    def _touched(self, nodes: Index) -> Index:
-        out = np.empty(8 * len(nodes) + 64, dtype=np.int64)
-        while True:
-            count = self._kernel.touched(nodes, self._chains, self._mark, out)
-            if count >= 0:
-                return out[:count]
-            out = np.empty(4 * len(out), dtype=np.int64)
-
-    def _neighbours(self, nodes: Index, place: Index) -> Index:
-        out = np.empty((8 * len(nodes) + 64, 2), dtype=np.int64)
-        while True:
-            count = self._kernel.neighbours(
-                nodes, place, self._chains, self._terms.ends, out)
-            if count >= 0:
-                return out[:count]
-            out = np.empty((4 * len(out), 2), dtype=np.int64)
 
 
 def _joined(parts: list[Index]) -> Index:

@@ -18,7 +18,6 @@ import scipy.sparse as sp
 
 from ..array_types import Array, Index
 from ..config import SolverError
-from ..graph import HeightResidual
 from ..linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
 from ..linalg.cholesky import (
     BlockCholesky,
@@ -120,18 +119,15 @@ class RegularisedQ:
         return arrays.name in self._factors
 
     def factor(self, arrays: Arrays = HOST) -> Factor:
-        """The factor for a backend, made when it is first needed."""
-        if arrays.name not in self._factors:
-            self._factors[arrays.name] = self.symbolic(arrays).factorize(self.matrix, self.shift)
-        return self._factors[arrays.name]
-
-    def symbolic(self, arrays: Arrays = HOST) -> Symbolic:
-        """The analysis behind the factor."""
-        if arrays.name not in self._symbolic:
-            self._symbolic[arrays.name] = (
+        """The factor for a backend, made when it is first needed; its analysis is kept."""
+        name = arrays.name
+        if name not in self._symbolic:
+            self._symbolic[name] = (
                 analysed(self._schur, self.matrix, self.rows) if arrays is HOST
                 else arrays.symbolic(self.matrix))
-        return self._symbolic[arrays.name]
+        if name not in self._factors:
+            self._factors[name] = self._symbolic[name].factorize(self.matrix, self.shift)
+        return self._factors[name]
 
     def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
         """Q without the rows held fixed; by symmetry its rows serve as columns."""
@@ -207,19 +203,19 @@ class NewtonPreconditioner:
     portable = False
     """Factorised anew at every point, which takes longer than its few triangular solves."""
 
-    def __init__(self, schur: SchurOperator, *, damping: float = 1e-10) -> None:
+    damping = 1e-10
+    """Share of its diagonal added to the Hessian, which is singular in the gauge."""
+
+    def __init__(self, schur: SchurOperator) -> None:
         problem, manifold = schur.problem, schur.problem.manifold
         d, n = manifold.d, manifold.n
         self.manifold, self._schur = manifold, schur
         self.full = schur.full()
         """Q on [X_c; X_f kept]; another one, such as with new weights, may take its place."""
-        self.damping = damping
-        """Share of its diagonal added to the Hessian, which is singular in the gauge."""
         self.symbolic: BlockCholesky | None = None
         self.factor: CholeskyFactor | None = None
         self._order = elimination_order(schur)
         self._pattern: sp.csr_matrix | None = None
-        self.gauss_newton = False
         self.n_nodes = problem.n_points
         self.node = np.full(self.full.shape[0], -1, dtype=np.int64)
         self.node[: n * d] = np.arange(n * d) // d
@@ -271,12 +267,11 @@ class NewtonPreconditioner:
 
     def _add_heights(self, upright: SchurOperator, blocks: Array) -> None:
         """Add what heights add to T^T Q T in the last column of map: each is of one node."""
-        graph, problem, manifold = upright.problem.graph, upright.problem, self.manifold
+        graph, manifold = upright.problem.graph, self.manifold
         d, (_, b, _) = manifold.d, blocks.shape
-        weight = upright.omega[problem.n_shared:]
-        parts = list(graph.residuals(HeightResidual))
-        endpoint = np.concatenate([part.second for part in parts])
-        arm = np.concatenate([part.arm_second for part in parts])
+        # Rows of heights come last.
+        weight = upright.omega[len(self._schur.omega):]
+        endpoint, arm = graph.heights.point, graph.heights.lever
         node, pose = graph.points(endpoint), endpoint >= 0
         row = np.zeros((len(node), b))
         # Of a node without a column in Q only the rotation counts.
@@ -298,11 +293,9 @@ class NewtonPreconditioner:
         self.kernel.subtract_curvature(multipliers, self.turns, self.diagonal, exact)
         try:
             self._factorize(exact, self.damping * floor, own - scalars + self.damping * damped)
-            self.gauss_newton = False
         except NotPositiveDefiniteError:
             loose = 1e4 * self.damping
             self._factorize(gauss, loose * floor, own + loose * damped)
-            self.gauss_newton = True
 
     def _floor(self, blocks: Array, largest: float) -> Array:
         """(nodes, b): the diagonal; a rotation that no measurement turns has a zero row."""

@@ -75,8 +75,7 @@ def solve(
 
 
 def solve_checked(
-    graph: Graph, config: SolverConfig, *, initial: Estimate | None = None,
-    progress: Progress | None = None,
+    graph: Graph, config: SolverConfig, *, progress: Progress | None = None
 ) -> SolveResult:
     """`solve`, and where a robust solution explains little, the better of two.
 
@@ -86,9 +85,13 @@ def solve_checked(
     moved onto them: known ones take from a relaxation the room to turn in. Without any known beacon
     it is the solution without a kernel.
     """
-    first = solve(graph, config, initial=initial, progress=progress)
+    first = solve(graph, config, progress=progress)
     robust = first.stats.cost_robust
-    if robust is None or initial is not None or robust <= _degrees_of_freedom(graph):
+    if robust is None:
+        return first
+    residuals = sum(
+        len(table) * kind.degrees_of_freedom(graph.dimension) for kind, table in graph.typed())
+    if robust <= residuals - graph.n_determined:
         return first
     marks = graph.landmarks
     if marks.fixed.any() and not graph.n_absolute:
@@ -110,15 +113,6 @@ def solve_checked(
     for result in (first, other, second):
         seconds.update(result.stats.seconds)
     return replace(better, stats=replace(better.stats, seconds=dict(seconds)))
-
-
-def _degrees_of_freedom(graph: Graph) -> int:
-    """Scalar residuals less unknowns."""
-    d = graph.dimension
-    return sum(
-        len(table) * kind.degrees_of_freedom(d) for kind, table in graph.typed()
-    ) + graph.gauge_freedom - graph.n_poses * (d + d * (d - 1) // 2) - d * int(
-        len(graph.landmarks) - graph.landmarks.fixed.sum())
 
 
 def _relaxed_to_target(

@@ -15,14 +15,14 @@ from ..config import SolverConfig
 from ..graph import Graph
 from ..linalg.arrays import HOST
 from .compute_backend import choose
-from .formulations import formulate
+from .formulations import FORMULATIONS
 from .manifold import reduce_rank, round_to_rotations
 from .plan import Plan
 from .preconditioner import GaussNewtonPreconditioner, NewtonPreconditioner, RegularisedQ
 from .problem import QuadraticProblem
 from .schur import SchurOperator
 from .start import ConnectionLaplacian, spectral_start, start_point
-from .trust_region import CGStop, StoppingRule, TrustRegionRun
+from .trust_region import CGStop, Observer, StoppingRule, TrustRegionRun
 
 EARLY_ROUNDING = 100.0
 """Multiple of the cost tolerance of a relaxation that is rounded early: refinement by the exact
@@ -109,7 +109,7 @@ class SolveContext:
         self.backend = choose(config, graph)
         self.problem = QuadraticProblem(graph)
         self.schur = SchurOperator(self.problem)
-        self.formulation = formulate(config.formulation, self.schur)
+        self.formulation = FORMULATIONS[config.formulation](self.schur)
         self._regularised: RegularisedQ | None = None
         self.frozen: GaussNewtonPreconditioner | None = None
         """That of a pose graph's refinements where it pays, its factor kept from run to run."""
@@ -179,7 +179,7 @@ class SolveContext:
             deadline=self.deadlines.relaxation if relaxing else self.deadlines.end,
         )
 
-    def observer(self, stage: str) -> Callable[[int, float, Array], None] | None:
+    def observer(self, stage: str) -> Observer | None:
         """What the trust region calls at every accepted step of that stage."""
         progress = self.progress
         if progress is None:

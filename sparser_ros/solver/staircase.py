@@ -14,7 +14,6 @@ import numpy as np
 
 from ..array_types import Array
 from .certificate import (
-    DUAL_VECTORS,
     ESCAPE_DIRECTIONS,
     FAR,
     ROUND_GAIN_SHARE,
@@ -110,9 +109,9 @@ def _climb(
     if trajectory.thinned is not None:
         y, rough, tested = relaxed_above(context, plan, trajectory.thinned), True, None
     top = climb(
-        context.schur, y, Goal(trajectory.refined.cost, deadline=context.deadlines.end),
+        certifier, y, Goal(trajectory.refined.cost, deadline=context.deadlines.end),
         max_rank=max(HIGHEST_RANK, y.shape[1]), tested=tested,
-        certifier=certifier, observer=context.observer('certify'), rough=rough)
+        observer=context.observer('certify'), rough=rough)
     context.tally.add(top.iterations, 0, Counter())
     return top
 
@@ -145,13 +144,12 @@ class Goal:
 
 
 def climb(
-    schur: SchurOperator,
+    certifier: Certifier,
     y: Array,
     goal: Goal,
     *,
     max_rank: int,
     tested: tuple[TrustRegionRun, Certificate] | None = None,
-    certifier: Certifier | None = None,
     observer: Observer | None = None,
     rough: bool = False,
 ) -> Climb:
@@ -160,7 +158,8 @@ def climb(
     `tested` is the run that ended at y, where a certificate says already that y is to be left.
     `rough` says of y that it was prolonged from another graph.
     """
-    stairs = _Staircase(schur, goal, certifier or Certifier(schur), observer)
+    schur = certifier.schur
+    stairs = _Staircase(certifier, goal, observer)
     run, certificate = tested or stairs.polish(y, None, rough=rough)
     for _ in range(8):
         stairs.lower = max(stairs.lower, certificate.lower_bound)
@@ -178,11 +177,9 @@ def climb(
 class _Staircase:
     """What the ranks of one climb share."""
 
-    def __init__(
-        self, schur: SchurOperator, goal: Goal, certifier: Certifier, observer: Observer | None,
-    ) -> None:
+    def __init__(self, certifier: Certifier, goal: Goal, observer: Observer | None) -> None:
         self.goal, self.certifier = goal, certifier
-        self.newton = NewtonDescent(schur, observer)
+        self.newton = NewtonDescent(certifier.schur, observer)
         self.lower = -math.inf
 
     def late(self, run: TrustRegionRun) -> bool:
@@ -268,8 +265,7 @@ class _Staircase:
         if sharp <= wanted:
             return replace(certificate, gap=sharp)
         # A shift of `wanted` has failed already.
-        values, vectors = spectrum = certifier.least(
-            S, 10 * wanted / certifier.rows, DUAL_VECTORS)
+        values, vectors = spectrum = certifier.least(S, 10 * wanted / certifier.rows)
         least = float(values[0])
         gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
         if wanted < gap <= SADDLE_GAP * abs(certificate.cost) and least < 0:
@@ -277,7 +273,7 @@ class _Staircase:
                 certifier, certificate.cost, multipliers, spectrum, gap, wanted)
         down = certifier.escapes(y, values, vectors, certificate.tolerance)
         return replace(
-            certificate, gap=max(gap, 1.000001 * certificate.tolerance), lambda_min=least,
+            certificate, gap=max(gap, 1.000001 * certificate.tolerance),
             directions=down[:, : ESCAPE_DIRECTIONS], spectrum=spectrum)
 
 

@@ -22,7 +22,7 @@ from ..graph.thinning import Offsets, armless
 from ..linalg.cholesky import BlockCholesky, factorize
 from ..linalg.rotations import nearest_rotation
 from ..linalg.tangent_kernels import connect, pair_slots
-from .manifold import Manifold
+from .manifold import Manifold, nearest_rotations
 from .problem import QuadraticProblem, rotation_system
 
 
@@ -262,8 +262,8 @@ class CoarseGraph:
         first, start = self._predicted(rows, translation, self.before)
         second, end = self._predicted(rows, translation, self.after)
         share = self.turned[:, None, None]
-        u, _, vt = np.linalg.svd((1 - share) * first + share * second, full_matrices=False)
-        return u @ vt, start + self.moved[:, None] * (end - start)
+        mean = nearest_rotations((1 - share) * first + share * second)
+        return mean, start + self.moved[:, None] * (end - start)
 
     def _predicted(self, rows: Array, translation: Array, by: Index) -> tuple[Array, Array]:
         origin = self.kept[by]

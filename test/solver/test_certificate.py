@@ -56,7 +56,7 @@ def test_no_start_at_any_rank_ends_below_a_bound(seed, d, absolute, lifted):
     tested = certifier.test(some.y)
     sharper = sharpened(certifier, some.y, tested, wanted=0.0)
     assert sharper.gap <= tested.gap
-    top = climb(schur, some.y, Goal(), max_rank=LIFTED)
+    top = climb(certifier, some.y, Goal(), max_rank=LIFTED)
     assert np.isfinite(top.lower_bound) and top.run.cost >= top.lower_bound
     bound = max(sharper.lower_bound, top.lower_bound)
     for rank in (d, d, LIFTED):
@@ -104,7 +104,7 @@ def test_planted_local_minimum_is_not_certified_and_the_staircase_leaves_it():
     certificate = certifier.test(bad.y)
     assert not certificate.certified
     assert certificate.lower_bound <= best.cost_final + 1e-6
-    top = climb(schur, bad.y, Goal(), max_rank=9)
+    top = climb(certifier, bad.y, Goal(), max_rank=9)
     assert top.certificate.certified
     assert top.run.y.shape[1] > 2
     assert top.run.cost == pytest.approx(best.cost_final, abs=1e-6)

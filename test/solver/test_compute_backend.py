@@ -16,7 +16,7 @@ from sparser_ros.linalg.gpu import device as cuda
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.solver import compute_backend, solve, stages
 from sparser_ros.solver.compute_backend import ComputeBackend, Device, choose
-from sparser_ros.solver.formulations import formulate
+from sparser_ros.solver.formulations import FORMULATIONS
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.trust_region import StoppingRule, TruncatedCG
 
@@ -82,7 +82,7 @@ def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, erro
     monkeypatch.setattr(emulated.runtime, 'launch', breaking)
     monkeypatch.setattr(emulated, 'errors', (MemoryError, OSError))
     where = ComputeBackend(emulated, lost=seen.append)
-    space, preconditioner = formulate('schur', schur), RegularisedQ(schur)
+    space, preconditioner = FORMULATIONS['schur'](schur), RegularisedQ(schur)
     with caplog.at_level(logging.WARNING):
         run = space.minimise(y, preconditioner, StoppingRule(), backend=where)
     assert len(launches) == after + 1
@@ -152,7 +152,7 @@ def long_run(arrays, **options):
     """A run that goes there if a trial speaks for it: (machine, run, the same run on the CPU)."""
     schur, _, y = reduced(world(3, 2, noise=1.0), seed=4)
     where = ComputeBackend(arrays, 'there', eager=False, **options)
-    space, rule = formulate('schur', schur), StoppingRule()
+    space, rule = FORMULATIONS['schur'](schur), StoppingRule()
     run = space.minimise(y, RegularisedQ(schur), rule, backend=where)
     return where, run, space.minimise(y, RegularisedQ(schur), rule)
 

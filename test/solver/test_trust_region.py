@@ -16,7 +16,7 @@ from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import estimate_of
 from sparser_ros.linalg.arrays import HOST
 from sparser_ros.solver import formulations, solve, trust_region
-from sparser_ros.solver.formulations import FORMULATIONS, formulate
+from sparser_ros.solver.formulations import FORMULATIONS
 from sparser_ros.solver.manifold import Manifold
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
@@ -141,7 +141,7 @@ CLASSES = {
     scene(6, 30, scales=True)], ids=['plane', 'space', 'anchored', 'scales'])
 def test_gradient_and_hessian_by_finite_differences(name, graph):
     schur = SchurOperator(QuadraticProblem(graph))
-    space, random = formulate(name, schur), np.random.default_rng(0)
+    space, random = FORMULATIONS[name](schur), np.random.default_rng(0)
     manifold = space.manifold
     y = space.enter(schur.problem.manifold.random_point(5, random))
     v = manifold.project(y, random.normal(size=y.shape))
@@ -187,4 +187,4 @@ def test_dense_refuses_what_does_not_fit():
     schur = SchurOperator(QuadraticProblem(world(1, noise=1.0)))
     with patch.object(formulations, 'DENSE_LIMIT_BYTES', 1000), \
             pytest.raises(SolverError, match='use formulation schur'):
-        formulate('dense', schur)
+        FORMULATIONS['dense'](schur)

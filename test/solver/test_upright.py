@@ -139,9 +139,9 @@ def test_newton_preconditioner_is_the_inverse_of_the_hessian():
     manifold = schur.problem.manifold
     y = schur.problem.pack(truth)
     gradient = schur(y)
-    newton = NewtonPreconditioner(schur, damping=0.0)
+    newton = NewtonPreconditioner(schur)
+    newton.damping = 0.0
     newton.refresh(y, gradient, 0)
-    assert not newton.gauss_newton
     v = manifold.project(y, np.random.default_rng(0).normal(size=y.shape))
     product = manifold.hessian(
         y, schur(v), v, *manifold.multipliers(y, gradient), np.empty_like(v))
@@ -207,4 +207,4 @@ def test_of_the_pose_that_covariances_are_relative_to_roll_and_pitch_are_free(sp
     graph, truth = flying_graph(2)
     own = graph.poses.robot[graph.verticals.i] == 0
     graph = graph.replaced(verticals=graph.verticals.take(np.flatnonzero(~own | speaks)))
-    assert np.flatnonzero(~Linearised(graph, truth, {}).free(0)).tolist() == [0, 1, 5]
+    assert np.flatnonzero(~Linearised(graph, truth, {}).free()).tolist() == [0, 1, 5]

@@ -126,7 +126,7 @@ def _joint(
     Without known positions the first pose is held.
     """
     system = Linearised(graph, estimate, weights)
-    free = system.free(None)
+    free = system.free()
     free[system.pose_columns(np.arange(0 if graph.anchored else 1, graph.n_poses))] = True
     newest = np.full(len(graph.robots), -1, dtype=np.int64)
     newest[graph.poses.robot] = np.arange(graph.n_poses)

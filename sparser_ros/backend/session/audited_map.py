@@ -128,9 +128,9 @@ def bound_of(
             schur, schur.problem.manifold, y, NewtonPreconditioner(schur),
             StoppingRule(max_iterations=_POLISH_STEPS, cost_tolerance=0.0, deadline=deadline))
         top = climb(
-            schur, polished.y, Goal(polished.cost, deadline=deadline),
+            certifier, polished.y, Goal(polished.cost, deadline=deadline),
             max_rank=HIGHEST_RANK,
-            tested=(polished, certifier.test(polished.y)), certifier=certifier, observer=observer)
+            tested=(polished, certifier.test(polished.y)), observer=observer)
     certified = cost - top.lower_bound <= certifier.tolerance(cost)
     if not certified and top.lower_bound <= 0:
         # Costs are never below zero.

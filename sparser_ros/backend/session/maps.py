@@ -15,9 +15,9 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...config import SolverError
-from ...graph import MEASUREMENT_TYPES, Estimate, Graph, Increment, is_landmark
+from ...graph import MEASUREMENT_TYPES, Estimate, Graph, Increment, Kind, is_landmark
 from ...solver.covariance import in_map
-from ...solver.incremental import IncrementalSolver, Kind, Update, held_upright, terms_of
+from ...solver.incremental import IncrementalSolver, Update, held_upright, terms_of
 from ...solver.result import SolveStats, SolveStatus
 from .continuation import with_tail
 from .frame import Frame

@@ -197,15 +197,12 @@ class DeviceFactor:
 
     def __init__(self, runtime: Runtime, inverse: PartitionedInverse) -> None:
         self.runtime, self.n = runtime, inverse.n
-        self.nnz = inverse.plan.grouping.entries
         self._order = runtime.put(inverse.order)
-        placed = {
-            id(csr): DeviceMatrix(runtime, csr.indptr, csr.indices, csr.data)
-            for csr in (inverse.F, inverse.F_T, inverse.G, inverse.G_T)}
-        self._there, self._back = (
-            [(placed[id(across)], placed[id(within)], first, last)
-             for across, within, first, last in steps]
-            for steps in (inverse.there(), inverse.back()))
+        F, F_T, G, G_T = (
+            DeviceMatrix(runtime, *matrix)
+            for matrix in (inverse.F, inverse.F_T, inverse.G, inverse.G_T))
+        self._there = F, G, inverse.groups
+        self._back = F_T, G_T, inverse.groups[::-1]
         self._work: dict[int, tuple[Any, Any]] = {}
 
     def solve(self, rhs: Any, out: Any) -> Any:
@@ -219,8 +216,8 @@ class DeviceFactor:
         threads = self.runtime.threads(self.n)
         self.runtime.launch(_ANY, p, 'gather', threads, self.n, rhs, self._order, a)
         # Each group reads what is final from one array and leaves its own part in it.
-        for steps, rest, x in ((self._there, a, b), (self._back, b, a)):
-            for across, within, first, last in steps:
+        for (across, within, groups), rest, x in ((self._there, a, b), (self._back, b, a)):
+            for first, last in groups:
                 if not across.empty_between(first, last):
                     across.rows_of(first, last, x, rest, True, -1.0, rest)
                 within.rows_of(first, last, rest, rest, False, 1.0, x)

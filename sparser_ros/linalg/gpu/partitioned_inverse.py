@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from scipy.linalg.lapack import dtrtri
 from ...array_types import Array, Index
 from ..cholesky import CholeskyFactor
 from ..compiled import Csr, compiled
-from ..sparse_kernels import sparse_kernels
+from ..ordering import bucketed
 
 GROWTHS = 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 13.0
 """Bounds tried on the entries of a subtree's inverse over those of its part of L."""
@@ -33,7 +34,7 @@ DENSE_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Grouping:
-    """Which rows are solved together, in which order, and what that costs."""
+    """Which rows are solved together, and in which order."""
 
     order: Index
     """(n,): row of L at each place; groups, and subtrees within, are contiguous."""
@@ -41,12 +42,6 @@ class Grouping:
     """(groups + 1,): places where groups begin."""
     tops: Index
     """(n,): last place of the subtree that each place belongs to."""
-    entries: int
-    """Of all factors together, one way."""
-
-    @property
-    def groups(self) -> int:
-        return len(self.bounds) - 1
 
 
 def lower_of(factor: CholeskyFactor) -> Csr:
@@ -61,17 +56,15 @@ def lower_of(factor: CholeskyFactor) -> Csr:
 class InversePlan:
     """Grouping and patterns for one pattern of L; the values follow each factorisation."""
 
-    def __init__(self, factor: CholeskyFactor, growth: float | None = None) -> None:
-        """`growth` bounds fill; by default the cheapest of `GROWTHS` is taken."""
+    def __init__(self, factor: CholeskyFactor) -> None:
         n = self.n = factor.n
         indptr, indices, _ = lower_of(factor)
         row_starts, row_columns, entry = _transposed(indptr, indices, n)
         parent = _parents(indptr, indices)
-        tries = GROWTHS if growth is None else (growth,)
-        self.grouping = grouping = grouped(parent, row_starts, row_columns, tries)
+        self.grouping = grouping = grouped(parent, row_starts, row_columns)
         inner, across = _split(
             row_starts, row_columns, entry, grouping.order,
-            np.repeat(np.arange(grouping.groups), np.diff(grouping.bounds)))
+            np.repeat(np.arange(len(grouping.bounds) - 1), np.diff(grouping.bounds)))
         self._inner, self.across = _Pattern(*inner), _Pattern(*across)
         starts, rows = _paths(_parents(*inner[:2]))
         self.inverse = _Pattern(starts, rows, np.arange(len(rows)))
@@ -124,8 +117,10 @@ class PartitionedInverse:
     """
 
     def __init__(self, factor: CholeskyFactor, plan: InversePlan) -> None:
-        self.n, self.plan = factor.n, plan
-        self.bounds = plan.grouping.bounds
+        self.n = factor.n
+        bounds = plan.grouping.bounds.tolist()
+        self.groups = list(pairwise(bounds))
+        """(first, last) place of each group."""
         self.order = np.argsort(factor.at)[plan.grouping.order].astype(np.int32)
         """(n,): row of A at each place."""
         across, inverse = plan.across, plan.inverse
@@ -136,54 +131,24 @@ class PartitionedInverse:
         self.G = Csr(inverse.row_starts, inverse.row_columns, values[inverse.by_row])
         self.G_T = Csr(inverse.column_starts, inverse.column_rows, values)
 
-    def there(self) -> list[tuple[Csr, Csr, int, int]]:
-        """(across, within, first, last) of every group in the order of L^-1."""
-        return [(self.F, self.G, first, last) for first, last in self._ranges()]
 
-    def back(self) -> list[tuple[Csr, Csr, int, int]]:
-        """The same in the order of L^-T."""
-        return [(self.F_T, self.G_T, first, last) for first, last in reversed(self._ranges())]
-
-    def _ranges(self) -> list[tuple[int, int]]:
-        return list(zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True))
-
-    def solve(self, rhs: Array) -> Array:
-        """A^-1 rhs for rhs (n, p), by the same products that a GPU makes."""
-        kernel = sparse_kernels(rhs.shape[1])
-        a = np.ascontiguousarray(rhs[self.order])
-        b = np.empty_like(a)
-        for steps, rest, x in ((self.there(), a, b), (self.back(), b, a)):
-            for across, within, first, last in steps:
-                kernel.csr_product(
-                    across.indptr[first : last + 1], across.indices, across.data, x, True,
-                    rest[first:last])
-                kernel.csr_product(
-                    within.indptr[first : last + 1], within.indices, within.data, rest, False,
-                    x[first:last])
-        out = np.empty_like(a)
-        out[self.order] = a
-        return out
-
-
-def grouped(
-    parent: Index, row_starts: Index, row_columns: Index, growths: tuple[float, ...] = GROWTHS
-) -> Grouping:
+def grouped(parent: Index, row_starts: Index, row_columns: Index) -> Grouping:
     """The cheapest groups of a lower triangular pattern by rows, of those bounds on fill."""
     n, least = len(parent), math.inf
-    group, entries = np.zeros(n, dtype=np.int64), 0
-    for growth in growths:
+    group = np.zeros(n, dtype=np.int64)
+    for growth in GROWTHS:
         tried, filled = _groups(parent, row_starts, row_columns, growth)
         # Of one solve, in entries: two products a group, there and back.
         cost = 2 * filled + 4 * (tried.max(initial=0) + 1) * PRODUCT_ENTRIES
         if cost >= least:
             # A looser bound fills more, and fewer groups no longer make up for it.
             break
-        group, entries, least = tried, int(filled), cost
+        group, least = tried, cost
     top = _tops(parent, group)
     order = np.lexsort((np.arange(n), top, group))
     bounds = np.append(0, np.cumsum(np.bincount(group)))
     last = np.flatnonzero(np.diff(top[order], append=-1))
-    return Grouping(order, bounds, np.repeat(last, np.diff(last, prepend=-1)), entries)
+    return Grouping(order, bounds, np.repeat(last, np.diff(last, prepend=-1)))
 
 
 def _dense_subtrees(
@@ -202,27 +167,14 @@ def _dense_subtrees(
     return [(int(a), int(b) + 1) for a, b in zip(first[chosen], last[chosen], strict=True)]
 
 
-_compiled = compiled()
-
-
-@_compiled
-def _transposed(starts, rows, n):  # type: ignore[no-untyped-def]
+def _transposed(starts: Index, rows: Index, n: int) -> tuple[Index, Index, Index]:
     """A pattern by columns, by rows: starts, columns in ascending order, and the entry of each."""
-    row_starts = np.zeros(n + 1, dtype=np.int64)
-    for row in rows:
-        row_starts[row + 1] += 1
-    for i in range(n):
-        row_starts[i + 1] += row_starts[i]
-    at = row_starts[:-1].copy()
-    columns = np.empty(len(rows), dtype=np.int32)
-    entry = np.empty(len(rows), dtype=np.int32)
-    for j in range(len(starts) - 1):
-        for e in range(starts[j], starts[j + 1]):
-            to = at[rows[e]]
-            columns[to] = j
-            entry[to] = e
-            at[rows[e]] += 1
-    return row_starts, columns, entry
+    row_starts, entry = bucketed(rows, n)
+    columns: Index = np.repeat(np.arange(len(starts) - 1), np.diff(starts)).astype(np.int32)
+    return row_starts, columns[entry], entry
+
+
+_compiled = compiled()
 
 
 @_compiled
