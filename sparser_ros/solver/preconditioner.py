@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from ..array_types import Array, Index
 from ..config import SolverError
+from ..graph import HeightResidual
 from ..linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
 from ..linalg.cholesky import (
     BlockCholesky,
@@ -216,6 +217,7 @@ class NewtonPreconditioner:
         self.factor: CholeskyFactor | None = None
         self._order = elimination_order(schur)
         self._pattern: sp.csr_matrix | None = None
+        self.gauss_newton = False
         self.n_nodes = problem.n_points
         self.node = np.full(self.full.shape[0], -1, dtype=np.int64)
         self.node[: n * d] = np.arange(n * d) // d
@@ -267,11 +269,12 @@ class NewtonPreconditioner:
 
     def _add_heights(self, upright: SchurOperator, blocks: Array) -> None:
         """Add what heights add to T^T Q T in the last column of map: each is of one node."""
-        graph, manifold = upright.problem.graph, self.manifold
+        graph, problem, manifold = upright.problem.graph, upright.problem, self.manifold
         d, (_, b, _) = manifold.d, blocks.shape
-        # Rows of heights come last.
-        weight = upright.omega[len(self._schur.omega):]
-        endpoint, arm = graph.heights.point, graph.heights.lever
+        weight = upright.omega[problem.n_shared:]
+        parts = list(graph.residuals(HeightResidual))
+        endpoint = np.concatenate([part.second for part in parts])
+        arm = np.concatenate([part.arm_second for part in parts])
         node, pose = graph.points(endpoint), endpoint >= 0
         row = np.zeros((len(node), b))
         # Of a node without a column in Q only the rotation counts.
@@ -293,9 +296,11 @@ class NewtonPreconditioner:
         self.kernel.subtract_curvature(multipliers, self.turns, self.diagonal, exact)
         try:
             self._factorize(exact, self.damping * floor, own - scalars + self.damping * damped)
+            self.gauss_newton = False
         except NotPositiveDefiniteError:
             loose = 1e4 * self.damping
             self._factorize(gauss, loose * floor, own + loose * damped)
+            self.gauss_newton = True
 
     def _floor(self, blocks: Array, largest: float) -> Array:
         """(nodes, b): the diagonal; a rotation that no measurement turns has a zero row."""

@@ -5,9 +5,10 @@ Columns of A_c are the rotation rows R_i^T, the bearing rows u_k and the homogen
 of A_f are points (poses' translations, landmarks). A measurement type says which residuals it has
 (graph/measurements.py); the entries of the two residuals that there are stand here.
 
-A_f = C R, with a basis C of its column space by choice of columns (section 5.1). Every row holds
-one free variable or the difference of two: A_f is the incidence matrix of a graph, and its
-components say which columns to leave out.
+A_f = C R, with a basis C of its column space by choice of columns (section 5.1). Where every row
+holds one free variable or the difference of two, A_f is the incidence matrix of a graph and its
+components say which columns to leave out. Any other A_f goes through a QR factorisation that
+reveals the rank (the paper's CR route).
 
 A vertical is a row like any other: up^T R_i^T less the last homogenising row. A height is a row of
 one column of X only, the last of map, so Q differs there: `QuadraticProblem.upright` is the problem
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from ..array_types import Array, Index, Mask
@@ -33,18 +35,36 @@ from ..graph import (
 )
 from ..graph.parts import connected
 from ..linalg.rotations import nearest_rotation
-from .manifold import Manifold, ScaledManifold
+from .manifold import Manifold, manifold_of
 
 LEAST_LENGTH_M = 1e-9
 """Distance between antennas below which a bearing keeps its direction: rounding of positions."""
 
 
+def column_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
+    """Sorted columns of A_f (rows, points) that span its range; `fixed` points have no column."""
+    A_f = sp.csr_matrix(A_f, copy=True)
+    A_f.sum_duplicates()
+    A_f.eliminate_zeros()
+    if incidence_like(A_f):
+        return incidence_basis(A_f, fixed)
+    used = np.flatnonzero(~fixed)
+    return used[independent_columns(A_f[:, used])]
+
+
+def incidence_like(A_f: sp.csr_matrix) -> bool:
+    """True where every row is empty, a lone entry, or a pair of entries that add up to zero."""
+    per_row = np.diff(A_f.indptr)
+    pair = A_f.indptr[:-1][per_row == 2]
+    first, second = A_f.data[pair], A_f.data[pair + 1]
+    return bool(np.all(per_row <= 2) and np.all(np.abs(first + second) <= 1e-12 * np.abs(first)))
+
+
 def incidence_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
-    """Sorted columns that span the range of an incidence matrix (paper, section 5.2, appendix C).
+    """Columns that span the range of an incidence matrix (paper, section 5.2 and appendix C).
 
     Points are joined by the rows that hold two of them. A component that some row grounds (a lone
-    entry) keeps every column; any other loses its first, the translation gauge. `fixed` points
-    have no column.
+    entry) keeps every column; any other loses its first, the translation gauge.
     """
     points = A_f.shape[1]
     per_row = np.diff(A_f.indptr)
@@ -59,6 +79,18 @@ def incidence_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
     candidates = np.flatnonzero(keep)[representative]
     keep[candidates[~grounded[label[candidates]]]] = False
     return np.flatnonzero(keep)
+
+
+def independent_columns(A: sp.csr_matrix) -> Index:
+    """Sorted columns of A that form a basis of its range, by QR with column pivoting, dense."""
+    if not min(A.shape):
+        return np.zeros(0, dtype=np.int64)
+    length = np.sqrt(np.asarray(A.multiply(A).sum(axis=1)).ravel())
+    scaled = sp.diags(1 / np.where(length > 0, length, 1.0)) @ A
+    r, order = scipy.linalg.qr(scaled.toarray(), mode='r', pivoting=True)
+    size = np.abs(np.diagonal(r))
+    # Well above rounding, far below any real independence.
+    return np.sort(order[: len(size)][size > 1e-10 * max(size[0], 1e-300)]).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -118,22 +150,18 @@ def _append(
     )
 
 
-def residual_rows(
-    graph: Graph, at: VariableColumns, *, with_heights: bool
-) -> list[ResidualRows]:
-    """The rows of all measurements, residual by residual, heights last; none is empty."""
+def residual_rows(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
+    """The rows of all measurements but heights, residual by residual; none is empty."""
     blocks = []
     bearings = 0
     for kind, table in graph.typed():
         for part in kind.residuals(table):
+            if isinstance(part, HeightResidual):
+                continue
             if isinstance(part, RotationResidual):
                 block = rotation_rows(kind.name, part, at)
             elif isinstance(part, VerticalResidual):
                 block = vertical_rows(kind.name, part, at)
-            elif isinstance(part, HeightResidual):
-                if not with_heights:
-                    continue
-                block = height_rows(kind.name, part, at, graph.points)
             else:
                 block = point_rows(kind.name, part, at, graph.points, bearings)
                 bearings += 0 if part.distance is None else len(part)
@@ -173,18 +201,22 @@ def vertical_rows(
     return block
 
 
-def height_rows(
-    table: str, residual: HeightResidual, at: VariableColumns, points: Callable[[Index], Index]
-) -> ResidualRows:
+def height_rows(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
     """e_z^T (t_j + R_j l_j) - h, weight 1/sigma^2: rows for the last column of map only."""
-    rows = np.arange(len(residual))
-    block = ResidualRows(table, residual.weight, rows)
-    block.add_free(rows, points(residual.second), 1.0)
-    held = (residual.second >= 0) & np.any(residual.arm_second != 0, axis=1)
-    block.add(
-        rows[held][:, None], at.rotation(residual.second[held]), residual.arm_second[held])
-    block.add(rows, at.homogenising(len(rows))[:, -1], -residual.height)
-    return block
+    blocks = []
+    for kind, table in graph.typed():
+        for part in kind.residuals(table):
+            if not isinstance(part, HeightResidual) or not len(part):
+                continue
+            rows = np.arange(len(part))
+            block = ResidualRows(kind.name, part.weight, rows)
+            block.add_free(rows, graph.points(part.second), 1.0)
+            held = (part.second >= 0) & np.any(part.arm_second != 0, axis=1)
+            block.add(
+                rows[held][:, None], at.rotation(part.second[held]), part.arm_second[held])
+            block.add(rows, at.homogenising(len(rows))[:, -1], -part.height)
+            blocks.append(block)
+    return blocks
 
 
 def point_rows(
@@ -234,27 +266,28 @@ def ground_fixed(block: ResidualRows, positions: Array, fixed: Mask, at: Variabl
 class QuadraticProblem:
     """The residual rows of a graph, A_f reduced to a basis of its columns.
 
+    `build` makes the rows of all measurements; another function may add further linear residuals.
     Attributes: `A` (rows, n_c) CSR; `C` (rows, n_f) CSR, the column-space basis of A_f; `omega`
     (rows,) weights; `kept` (n_f,) point of each column of C; `manifold` of X_c; `bearing_rows` (k,)
     row of each bearing and `distance` (k,) along it, metres; `upright` the problem of the last
     column of map, whose first rows are these and whose others are heights; None without heights.
-    `with_heights` makes that one.
     """
 
-    def __init__(self, graph: Graph, *, with_heights: bool = False) -> None:
+    def __init__(
+        self, graph: Graph,
+        build: Callable[[Graph, VariableColumns], list[ResidualRows]] = residual_rows,
+    ) -> None:
         self.graph = graph
         self._ranged = [
             part for part in graph.residuals(PointResidual) if part.distance is not None]
         d, n, k = graph.dimension, graph.n_poses, graph.n_bearings
-        homogenised = graph.anchored or graph.levelled
-        upright = graph.levelled and not graph.anchored
-        self.manifold = (
-            ScaledManifold(d, n, k, homogenised, upright, graph.free_scale) if graph.free_scale
-            else Manifold(d, n, k, homogenised, upright))
+        self.manifold: Manifold = manifold_of(
+            d, n, k, graph.anchored or graph.levelled, graph.free_scale,
+            upright=graph.levelled and not graph.anchored)
         at = VariableColumns(d, n, k)
         positions = np.concatenate([np.zeros((n, d)), graph.landmarks.position])
         fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
-        blocks = residual_rows(graph, at, with_heights=with_heights)
+        blocks = build(graph, at)
         for block in blocks:
             if np.any(fixed):
                 ground_fixed(block, positions, fixed, at)
@@ -273,11 +306,16 @@ class QuadraticProblem:
         self.bearing_rows: Index = np.concatenate(
             [np.zeros(0, dtype=np.int64), *(rows for rows, _ in with_bearing)])
         self.distance: Array = np.concatenate([np.zeros(0), *(far for _, far in with_bearing)])
-        self.kept = incidence_basis(A_f, fixed)
+        self.kept = column_basis(A_f, fixed)
         self.C = A_f[:, self.kept].tocsr()
+        heights = {kind.name for kind, table in graph.typed() for part in kind.residuals(table)
+                   if isinstance(part, HeightResidual)}
+        self.n_shared = next(
+            (rows.start for name, rows, _ in self.rows_of if name in heights), m)
+        """Rows that act on all columns of X; heights come after them."""
         self.upright: QuadraticProblem | None = None
-        if len(graph.heights) and not with_heights:
-            self.upright = QuadraticProblem(graph, with_heights=True)
+        if build is not _with_heights and any(map(len, graph.residuals(HeightResidual))):
+            self.upright = QuadraticProblem(graph, _with_heights)
 
     @property
     def all_rows(self) -> QuadraticProblem:
@@ -346,6 +384,10 @@ class QuadraticProblem:
         return Estimate(
             nearest_rotation(np.swapaxes(blocks, 1, 2)), points[:n].copy(), landmarks,
             self.manifold.scales(y) if self.graph.free_scale else None)
+
+
+def _with_heights(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
+    return [*residual_rows(graph, at), *height_rows(graph, at)]
 
 
 def _stack(

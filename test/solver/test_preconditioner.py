@@ -69,6 +69,8 @@ def test_inverse_of_the_dense_tangent_hessian(d, p, absolute):
     gradient = schur(y)
     newton = NewtonPreconditioner(schur)
     newton.refresh(y, gradient, 0)
+    assert not newton.gauss_newton
+
     blocks, scalars = manifold.multipliers(y, gradient)
     multiplier = np.zeros((manifold.rows,) * 2)
     for i in range(manifold.n):
@@ -92,9 +94,8 @@ def test_inverse_of_the_dense_tangent_hessian(d, p, absolute):
 def test_falls_back_to_gauss_newton_where_the_hessian_is_indefinite():
     schur, manifold, y = reduced(world(6, noise=1.0), 2, seed=3)
     newton = NewtonPreconditioner(schur)
-    with patch.object(newton, '_factorize', wraps=newton._factorize) as tried:
-        newton.refresh(y, schur(y), 0)
-    assert tried.call_count == 2
+    newton.refresh(y, schur(y), 0)
+    assert newton.gauss_newton
     v = manifold.project(y, np.random.default_rng(4).normal(size=y.shape))
     assert np.sum(v * newton.apply(v, np.empty_like(v))) > 0
 

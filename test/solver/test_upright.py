@@ -142,6 +142,7 @@ def test_newton_preconditioner_is_the_inverse_of_the_hessian():
     newton = NewtonPreconditioner(schur)
     newton.damping = 0.0
     newton.refresh(y, gradient, 0)
+    assert not newton.gauss_newton
     v = manifold.project(y, np.random.default_rng(0).normal(size=y.shape))
     product = manifold.hessian(
         y, schur(v), v, *manifold.multipliers(y, gradient), np.empty_like(v))
