@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     """Calibrate; 0 done, whatever could be determined."""
     from ..backend.calibrate.antennas_and_clocks import SIGNIFICANT, calibration_with_places
     from ..backend.integrity.radio_errors import doubt, either_words
-    from ..config.solver_config import LiveSolverConfig
+    from ..config.solver_config import LIVE_SOLVER
 
     if not 0 < args.truth_sigma < np.inf:
         raise ConfigError(f'--truth-sigma: expected a positive length, got {args.truth_sigma}')
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         config, values, graph = _bag(args)
     options = replace(config_from(args, CalibrationConfig, OPTIONS), sigma='estimate')
-    ends = [end for end in calibration_with_places(graph, None, options, LiveSolverConfig()) if end]
+    ends = [end for end in calibration_with_places(graph, None, options, LIVE_SOLVER) if end]
     radios, places = ends[-1]
     either = places.either(SIGNIFICANT)
     show_radios(radios)
