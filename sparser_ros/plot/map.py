@@ -11,7 +11,8 @@ import numpy as np
 from ..array_types import Array, Mask
 from ..config import SparserError
 from ..graph import Estimate, Graph
-from .figure import FAINT, REJECTED, REJECTED_BELOW, figure, link_path, robot_colours
+from ..io.report import REJECTED_BELOW
+from .figure import FAINT, REJECTED, figure, link_path, robot_colours
 
 CLOSURE = '#222222'
 """No robot's colour: closures lie on the trajectories that they join."""
