@@ -15,8 +15,8 @@ import numpy as np
 
 from ..config import ConfigError, SolverError, SparserConfig
 from ..config.calibration_config import CalibrationConfig
-from .console import SOLVED, replay_progress, show_written
-from .info_command import bag_parameters
+from .console import SOLVED, show_written
+from .info_command import bag_parameters, replayed
 from .options import (
     GRAPHS,
     Kind,
@@ -137,11 +137,8 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph
     if args.truth:
         topics = {robot: config.topic(args.truth, robot) for robot in config.robots}
         config = replace(config, backend=replace(config.backend, truth_topics=topics))
-    with replay_progress() as progress:
-        state = replay.run(args.data, config, progress)
-    if state.solution is None:
-        raise ConfigError(f'{args.data}: no odometry was usable: there is no map')
-    graph = replay.heard_part(state.measured, state.solution)
+    state, solution = replayed(args.data, config)
+    graph = replay.heard_part(state.measured, solution)
     if not graph.n_poses:
         raise SolverError('no robot has a place in the map, against which radios could be '
                           f'calibrated: {"; ".join(replay.undetermined_robots(state))}')

@@ -12,9 +12,9 @@ from ..config import SolverError
 from ..io.availability import accuracy_lines, share_text
 from .calibrate_command import calibration_fields, show_levers, show_radios
 from .console import (
-    NOISE_PARAMETERS,
     NOT_CONVERGED,
     SOLVED,
+    noise_text,
     replay_progress,
     show_undetermined,
     show_warnings,
@@ -170,8 +170,7 @@ def _noise(factors: dict[str, float]) -> None:
     """Sources whose noise is far from what it claims."""
     for source, factor in factors.items():
         if not 1 / FAR_NOISE < factor < FAR_NOISE:
-            print(f'  noise of {source}: {factor:.2g} times as large as claimed '
-                  f'({NOISE_PARAMETERS[source.partition(" ")[0]]})')
+            print(f'  {noise_text(source, factor)}')
 
 
 def _errors(truth: dict[str, Any], verbose: bool) -> None:
