@@ -58,7 +58,7 @@ def walk(config: Any, prefix: str = '') -> Iterator[FlatOption]:
     `config`: the class, or an object of it, whose values are the defaults then.
     """
     defaults = config() if isinstance(config, type) else config
-    hints = _hints(type(defaults))
+    hints = _hints(defaults.__class__)
     for item in fields(defaults):
         name, default = prefix + item.name, getattr(defaults, item.name)
         if is_dataclass(default):
@@ -139,18 +139,20 @@ def build(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:
     """Build a config dataclass from a nested or dotted mapping.
 
     Unknown names raise ConfigError naming the nearest option; every value is checked against
-    its bounds.
+    its bounds. Errors give names with `prefix`.
     """
     defaults = cls()
-    known = {o.name: o for o in walk(defaults)}
-    given = dict(flat(values, lambda name, _: name in known))
+    known = {o.name: o for o in walk(defaults, prefix)}
+    given = dict(flat(values, lambda name, _: name in known, prefix))
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+            # Without the prefix: all names are alike in that.
+            own = [option.name for option in walk(defaults)]
+            near = difflib.get_close_matches(name.removeprefix(prefix), own, n=1)
             hint = f'; did you mean {prefix}{near[0]}?' if near else ''
-            raise ConfigError(f'unknown parameter {prefix}{name}{hint}')
+            raise ConfigError(f'unknown parameter {name}{hint}')
     checked = {name: check(known[name], value) for name, value in given.items()}
-    return _changed(defaults, checked, '')
+    return _changed(defaults, checked, prefix)
 
 
 def _changed(config: T, values: Mapping[str, Any], prefix: str) -> T:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rclpy.node import Node
 
@@ -125,7 +125,7 @@ class Alarms:
                 continue
             kind, state = ('input_silent', 'has been silent') if item.count else (
                 'input_unheard', 'has said nothing')
-            heard = '' if item.publishers(self._node) else ' and nobody publishes it'
+            heard = '' if self._node.count_publishers(item.topic) else ' and nobody publishes it'
             if not heard and not item.count:
                 # sensor_msgs/Range, for one, is another type since Jazzy: DDS connects nobody.
                 heard = (', though somebody publishes it: the type may be that of another ROS '
@@ -269,10 +269,8 @@ class Staleness:
     ages are wall time since something came, whatever its stamp.
     """
 
-    def __init__(
-        self, robots: Sequence[str], steady: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._robots, self._steady = robots, steady
+    def __init__(self, robots: Sequence[str]) -> None:
+        self._robots = robots
         self._received = 0
         self.clear()
 
@@ -286,7 +284,7 @@ class Staleness:
 
     def data(self, received: int, newest_odometry_ns: Mapping[str, int]) -> None:
         """Note the newest odometry stamps; `received` counts messages of all kinds."""
-        now = self._steady()
+        now = time.monotonic()
         if received != self._received:
             self._received, self._data_s = received, now
         for robot, stamp_ns in newest_odometry_ns.items():
@@ -295,31 +293,31 @@ class Staleness:
 
     def solved(self) -> None:
         """Note a new solution."""
-        self._solution_s, self._behind_s = self._steady(), math.nan
+        self._solution_s, self._behind_s = time.monotonic(), math.nan
 
     def progress(self, up_to_date: bool) -> None:
         """Note whether the newest solution includes everything handed over."""
         if up_to_date:
             self._behind_s = math.nan
         elif math.isnan(self._behind_s):
-            self._behind_s = self._steady()
+            self._behind_s = time.monotonic()
 
     @property
     def data_age_s(self) -> float:
         """Seconds since the newest message; NaN = none yet."""
-        return self._steady() - self._data_s
+        return time.monotonic() - self._data_s
 
     @property
     def solution_age_s(self) -> float:
         """Seconds since the newest solution; NaN = none yet."""
-        return self._steady() - self._solution_s
+        return time.monotonic() - self._solution_s
 
     def stale(self, limit_s: float) -> dict[str, Finding]:
         """What is older than the limit, by robot; '' stands for all robots. 0 = no limit."""
         if limit_s <= 0:
             return {}
         stale: dict[str, Finding] = {}
-        behind = self._steady() - self._behind_s
+        behind = time.monotonic() - self._behind_s
         if behind > limit_s and not math.isnan(self._solution_s):
             stale[''] = Finding(
                 'solution_stale', 'solver',
@@ -332,7 +330,7 @@ class Staleness:
                 self.data_age_s, 's'))
             return stale
         for robot in self._robots:
-            age = self._steady() - self._odometry.get(robot, (0, math.nan))[1]
+            age = time.monotonic() - self._odometry.get(robot, (0, math.nan))[1]
             if age > limit_s:
                 stale[robot] = Finding(
                     'odometry_stale', robot,

@@ -63,7 +63,7 @@ class SparserNode(Node):
         self._epochs_before = 0
         self._configured: Entities | None = None
         self._active: Entities | None = None
-        self.parameters.on_change(self.times.timed('configure', self._configure))
+        self.parameters.changed = self.times.timed('configure', self._configure)
         if begin:
             self.configure()
             try:
@@ -81,8 +81,7 @@ class SparserNode(Node):
         if config.node.map_file:
             config = saving.with_beacons(config, config.node.map_file)
         self._configured = Entities(self)
-        self.pipeline = Pipeline(
-            config, folder=self._journal_folder(config), deserialise=deserialise)
+        self.pipeline = Pipeline(config, deserialise, self._journal_folder(config))
         recording = self.pipeline.recording
         if recording.words:
             self.get_logger().info(recording.words)
@@ -370,10 +369,6 @@ class ManagedSparserNode(SparserNode, LifecycleNodeMixin):
             return TransitionCallbackReturn.ERROR
         self.get_logger().info(f'{name}: done')
         return SUCCESS
-
-    def destroy_node(self) -> None:
-        """End the solver processes, then the node."""
-        SparserNode.destroy_node(self)
 
 
 class Entities:

@@ -10,7 +10,6 @@ import math
 import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,11 +44,10 @@ class Parameters:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._options = {option.name: option for option in walk(SparserConfig)}
-        self._listeners: list[Callable[[SparserConfig], None]] = []
-        files = read_files(sys.argv, node.get_fully_qualified_name(), self._options)
-        self.hints = files.hints
-        """Parameter files of the command line in which nothing is for this node."""
-        self._written = files.written
+        self.changed: Callable[[SparserConfig], None] | None = None
+        """Called after every change of a live option."""
+        self._written, self.hints = read_files(
+            sys.argv, node.get_fully_qualified_name(), self._options)
         overrides = dict(node._parameter_overrides)
         refuse_unknown(overrides, self._options)
         self._values: dict[str, Any] = {}
@@ -64,10 +62,6 @@ class Parameters:
         self._apply_at_once = not hasattr(node, 'add_post_set_parameters_callback')
         if not self._apply_at_once:
             node.add_post_set_parameters_callback(self._apply)
-
-    def on_change(self, listener: Callable[[SparserConfig], None]) -> None:
-        """Call `listener(config)` after every change of a live option."""
-        self._listeners.append(listener)
 
     def _declare(self, option: FlatOption, override: Parameter | None) -> None:
         if override is not None and _says_nothing(option, override.value):
@@ -110,14 +104,14 @@ class Parameters:
 
     def _validate(self, parameters: Sequence[Parameter]) -> SetParametersResult:
         try:
-            self._changed(parameters)
+            self._values_with(parameters)
             if self._apply_at_once:
                 self._apply(parameters)
         except ConfigError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
-    def _changed(self, parameters: Sequence[Parameter]) -> dict[str, Any]:
+    def _values_with(self, parameters: Sequence[Parameter]) -> dict[str, Any]:
         values = dict(self._values)
         for parameter in parameters:
             option = self._options.get(parameter.name)
@@ -127,7 +121,7 @@ class Parameters:
         return values
 
     def _apply(self, parameters: Sequence[Parameter]) -> None:
-        values = self._changed(parameters)
+        values = self._values_with(parameters)
         if values == self._values:
             return
         for name in sorted(name for name in values if values[name] != self._values.get(name)):
@@ -135,8 +129,8 @@ class Parameters:
                 f'{name}: {values[name]!r} from now on, {self._values.get(name)!r} before')
         self._values = values
         self.config = build(SparserConfig, values)
-        for listener in self._listeners:
-            listener(self.config)
+        if self.changed is not None:
+            self.changed(self.config)
 
 
 def descriptor(option: FlatOption) -> ParameterDescriptor:
@@ -202,20 +196,13 @@ def _is_text(value: Any) -> bool:
         isinstance(item, str) for item in value))
 
 
-@dataclass(frozen=True)
-class ParamsFiles:
-    """What ROS does not tell of the files behind `--params-file`."""
-
-    written: Mapping[str, Any]
-    """Values for this node by dotted name; numbers remember how they were written."""
-    hints: tuple[str, ...]
-    """Files in which nothing is for this node."""
-
-
 def read_files(
     arguments: Sequence[str], node: str, options: Mapping[str, FlatOption]
-) -> ParamsFiles:
-    """The files in a command line; `node` is the full name of this one.
+) -> tuple[dict[str, Any], list[str]]:
+    """What ROS does not tell of the files in a command line; `node` is the full name of this one.
+
+    Values for this node by dotted name, whose numbers remember how they were written; and what to
+    say of files in which nothing is for this node.
 
     ConfigError for a file that ROS reads without a word although it cannot mean that: a name that
     stands there twice, or our parameters under the name of another node.
@@ -242,7 +229,7 @@ def read_files(
                 f'{node}: call their block {node} or /**')
         hints.append(f'nothing in {path} is for this node, {node}: it names {", ".join(names)}; '
                      'its values are not used')
-    return ParamsFiles(dict(flat(values)), tuple(hints))
+    return dict(flat(values)), hints
 
 
 def _is_ours(names: Sequence[str], options: Mapping[str, FlatOption]) -> bool:

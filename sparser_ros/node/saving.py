@@ -23,6 +23,7 @@ from ..config.sparser import SparserConfig
 from ..frontend import record
 from ..frontend.record import RecordedOdometry
 from ..graph import Estimate, Graph, with_estimate
+from ..graph.parts import listed
 from ..io import atomic, beacon_file, pyfg, report, tum
 from ..io.beacon_file import SavedBeacon
 
@@ -116,13 +117,7 @@ def find(config: SparserConfig, name: str) -> Path:
         raise FormatError(name, None, f'no name of a map: {error}') from None
     raise FormatError(
         name or 'no name', None, 'cannot be read: no such map; '
-        f'in {directory} there are: {listed([path.name for path in maps]) or "none"}')
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in one line, the last ones counted."""
-    rest = len(names) - MOST_LISTED
-    return ', '.join(names[:MOST_LISTED]) + (f' and {rest} more' if rest > 0 else '')
+        f'in {directory} there are: {listed([path.name for path in maps], MOST_LISTED) or "none"}')
 
 
 def missing(solution: Solution, beacons: Sequence[str]) -> list[str]:
@@ -137,7 +132,8 @@ def missing(solution: Solution, beacons: Sequence[str]) -> list[str]:
     if not np.any(located):
         lacks.append('no beacon is located, so that no node can start in this map')
     elif unknown:
-        lacks.append(f'{len(unknown)} of {len(located)} beacons are not located: {listed(unknown)}')
+        lacks.append(f'{len(unknown)} of {len(located)} beacons are not located: '
+                     f'{listed(unknown, MOST_LISTED)}')
     return lacks
 
 

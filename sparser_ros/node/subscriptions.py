@@ -45,7 +45,7 @@ DEPTH = 10_000
 STATIC_DEPTH = 100
 """Every node that knows constant transforms publishes them in one message."""
 PRECIOUS = ('closures', 'fixes', LATCHED)
-"""Rare kinds of input: asked for reliably."""
+"""Rare kinds of input: always asked for reliably."""
 OPTIONAL = (*PRECIOUS, 'sightings')
 """Kinds whose silence is no fault."""
 
@@ -106,15 +106,6 @@ class Input:
     def latched(self) -> bool:
         """True when it is published once."""
         return self.route.kind == LATCHED
-
-    @property
-    def precious(self) -> bool:
-        """True when it is always asked for reliably."""
-        return self.route.kind in PRECIOUS
-
-    def publishers(self, node: Node) -> int:
-        """How many publishers the topic has."""
-        return int(node.count_publishers(self.topic))
 
     def arrived(self, offset_s: float | None) -> None:
         """Note one more message."""
@@ -227,7 +218,7 @@ class Subscriptions:
         node = self.node
         resolved = node.resolve_topic_name(item.topic)
         chosen = f'qos_overrides.{resolved}.subscription.reliability' in node._parameter_overrides
-        may_change = not chosen and not item.precious and (
+        may_change = not chosen and item.route.kind not in PRECIOUS and (
             self.config.node.qos.reliability == 'auto')
         policies = [QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH]
         if not may_change:
