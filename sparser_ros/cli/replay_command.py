@@ -116,7 +116,7 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
             args.plot, graph, estimate, cost=solution.stats.cost_final,
             untrusted={name: robot.location.value for name, robot in lost.items()},
             located=solution.landmark_located,
-            notes={name: share_text(shares) for name, shares in result['fix_share'].items()})
+            fix_share=result['fix_share'])
         written.append(args.plot)
     return written
 

@@ -109,9 +109,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     node_command = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
                     str(scratch / 'parameters.yaml'), '-p', 'use_sim_time:=true']
     with contextlib.ExitStack() as stack:
-        monitor = stack.enter_context(contextlib.closing(Monitor(
-            odom_frame=data.odom_frame, robots=data.parameters['robots'],
-            dimension=data.parameters.get('dimension', 2))))
+        monitor = stack.enter_context(contextlib.closing(Monitor(data.config)))
         node = stack.enter_context(Child(node_command, out / 'node.log', environment))
         await_node(monitor, node)
         say(f'playing {data.name} at {rate:g} times real time')

@@ -44,10 +44,11 @@ class DemoInput:
     name: str
     bag: Path
     parameters: dict[str, Any]
-    graph: Graph | None = None
+    config: SparserConfig
+    """Of these parameters."""
+    graph: Graph | None
     """None for a recording."""
-    odom_frame: str = '{robot}/odom'
-    truth: Graph | None = None
+    truth: Graph | None
     """A graph with every true pose and its stamp; None where the truth is unknown."""
 
     @property
@@ -80,8 +81,8 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
     else:
         raise FormatError(source, None, 'expected a graph (.pyfg, .g2o) or a ROS 2 bag')
     parameters = merged(parameters, given)
-    checked = SparserConfig.from_mapping(parameters)
-    return DemoInput(name, bag, parameters, graph, checked.frames.odom, truth)
+    return DemoInput(
+        name, bag, parameters, SparserConfig.from_mapping(parameters), graph, truth)
 
 
 def report_of(
@@ -240,7 +241,7 @@ def draw(saved: Path, target: Path, data: DemoInput, result: Mapping[str, Any]) 
     plot.save(
         target, graph, estimate, truth=truth, title=data.name,
         untrusted={name: state for name, state in result['robots'].items() if state != 'located'},
-        notes={name: share_text(shares) for name, shares in result['fix_share'].items()})
+        fix_share=result['fix_share'])
 
 
 def summary(result: dict[str, Any], out: Path) -> str:

@@ -47,6 +47,8 @@ AGREEING = 3
 """Readings that must agree on a jump before it counts."""
 SHOWN_S = 60.0
 """Wall time for which a jump stays a finding."""
+Key = tuple[str, str]
+"""Kind and subject of a finding."""
 
 
 class Alarms:
@@ -61,10 +63,10 @@ class Alarms:
         self._clock_watch, self._hints = clock, hints
         self._begin = time.monotonic()
         self._rival_since: dict[str, float] = {}
-        self._logged: set[tuple[str, str]] = set()
+        self._logged: set[Key] = set()
         self._around: tuple[Finding, ...] = ()
         """What the last look around has found."""
-        self._board = FindingBoard()
+        self._since: dict[Key, float] = {}
         self._stale: dict[str, Finding] = {}
         self.staleness = Staleness(tuple(pipeline.config.robots))
         self.findings: tuple[Finding, ...] = ()
@@ -79,10 +81,11 @@ class Alarms:
         self.staleness.progress(pipeline.paused or pipeline.up_to_date)
         self._stale = self.staleness.stale(pipeline.config.node.stale_after_s)
         solution = pipeline.solution
-        self.findings = self._board.ordered(without_echoes((
+        findings = without_echoes((
             *failures(pipeline.worker.state), *pipeline.recording.findings, *self._errors(),
             *self._stale.values(), *pipeline.frontend.findings,
-            *(() if solution is None else solution.findings), *self._around)), time.monotonic())
+            *(() if solution is None else solution.findings), *self._around))
+        self.findings, self._since = ordered(findings, self._since, time.monotonic())
 
     def look_around(self) -> None:
         """Look at inputs, clock and other nodes; each finding is logged when it begins."""
@@ -338,24 +341,21 @@ class Staleness:
         return stale
 
 
-class FindingBoard:
-    """Findings that last, and since when each of them does."""
+def ordered(
+    findings: Iterable[Finding], before: Mapping[Key, float], now_s: float
+) -> tuple[tuple[Finding, ...], dict[Key, float]]:
+    """The findings without doubles: new ones first, then by how bad their kind is; and since when
+    each of them lasts, as `before` says it of earlier ones.
 
-    def __init__(self) -> None:
-        self._since_s: dict[tuple[str, str], float] = {}
+    Kinds that are not ranked come after those that are, as they came.
+    """
+    unique: dict[Key, Finding] = {}
+    for finding in findings:
+        unique.setdefault((finding.kind, finding.subject), finding)
+    since = {key: before.get(key, now_s) for key in unique}
 
-    def ordered(self, findings: Iterable[Finding], now_s: float) -> tuple[Finding, ...]:
-        """The findings without doubles: new ones first, then by how bad their kind is.
+    def place(key: Key) -> tuple[bool, int]:
+        old = now_s - since[key] > NEW_S and key[0] not in _STOPS_ALL
+        return old, _RANK.get(key[0], len(_RANK))
 
-        Kinds that this list does not rank come after those that it does, as they came.
-        """
-        unique: dict[tuple[str, str], Finding] = {}
-        for finding in findings:
-            unique.setdefault((finding.kind, finding.subject), finding)
-        self._since_s = {key: self._since_s.get(key, now_s) for key in unique}
-
-        def place(key: tuple[str, str]) -> tuple[bool, int]:
-            old = now_s - self._since_s[key] > NEW_S and key[0] not in _STOPS_ALL
-            return old, _RANK.get(key[0], len(_RANK))
-
-        return tuple(unique[key] for key in sorted(unique, key=place))
+    return tuple(unique[key] for key in sorted(unique, key=place)), since

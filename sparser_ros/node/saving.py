@@ -11,7 +11,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,7 +29,6 @@ from ..io.beacon_file import SavedBeacon
 T = TypeVar('T')
 MOST_LISTED = 20
 """Names of maps, or of what a map lacks, in one answer."""
-NOT_RECORDED: Mapping[str, RecordedOdometry] = MappingProxyType({})
 
 
 def apart(work: Callable[..., T], *arguments: Any) -> T:
@@ -45,11 +43,11 @@ def apart(work: Callable[..., T], *arguments: Any) -> T:
                 'memory?') from None
 
 
-def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = '',
-         odometry: Mapping[str, RecordedOdometry] = NOT_RECORDED) -> Path:
+def save(config: SparserConfig, graph: Graph, solution: Solution, name: str,
+         odometry: Mapping[str, RecordedOdometry]) -> Path:
     """Write a new folder below `node.save_directory`, whole or not at all; its absolute path.
 
-    Its name is that of the time of day, or the one given; SparserError where that is taken.
+    Its name is that of the time of day, or the one given, if any; SparserError where that is taken.
 
     `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`
     and `map.json`, `<robot>.tum` of every robot that has a pose in `map` (the first line says of

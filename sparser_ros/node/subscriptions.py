@@ -41,7 +41,7 @@ PATTERN_TYPES = {
 LATCHED = 'frames'
 """Kind of input that is published once, and kept for late subscribers."""
 DEPTH = 10_000
-"""Messages in the queue of a topic."""
+"""Messages in the queue of a topic: bursts come while a solve is published."""
 STATIC_DEPTH = 100
 """Every node that knows constant transforms publishes them in one message."""
 PRECIOUS = ('closures', 'fixes', LATCHED)
@@ -115,17 +115,6 @@ class Input:
         self.count += 1
         self.last_steady_s = now
         self.offset_s = offset_s
-
-
-def input_profile(*, reliable: bool, latched: bool = False) -> QoSProfile:
-    """Sensor data in: a deep queue, because bursts come while a solve is published.
-
-    `latched`: also what was published before.
-    """
-    return QoSProfile(
-        depth=STATIC_DEPTH if latched else DEPTH,
-        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE)
 
 
 def _fetched(item: Input) -> list[tuple[int, Input, bytes]]:
@@ -223,10 +212,16 @@ class Subscriptions:
         policies = [QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH]
         if not may_change:
             policies.append(QoSPolicyKind.RELIABILITY)
+        profile = QoSProfile(
+            depth=STATIC_DEPTH if item.latched else DEPTH,
+            reliability=ReliabilityPolicy.RELIABLE if item.reliable
+            else ReliabilityPolicy.BEST_EFFORT,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL if item.latched
+            else DurabilityPolicy.VOLATILE)
         item.subscription = node.create_subscription(
             message_type(item.route.type), item.topic,
             self.times.timed('data', functools.partial(self._arrived, item)),
-            input_profile(reliable=item.reliable, latched=item.latched),
+            profile,
             raw=True,
             event_callbacks=SubscriptionEventCallbacks(
                 incompatible_qos=self.times.timed(
