@@ -79,10 +79,10 @@ def _checked(name: str, kind: Any, info: OptionInfo, value: Any) -> Any:
         if type(None) in accepted:
             return None
         raise ConfigError(f'{name}: a value is required ({info.doc})')
-    if origin in (tuple, list):
+    if origin is list:
         if not isinstance(value, (list, tuple)):
             raise ConfigError(f'{name}: expected a list, got {value!r}')
-        return origin(_checked(name, inner[0], info, item) for item in value)
+        return [_checked(name, inner[0], info, item) for item in value]
     if origin is dict or kind is dict:
         if not isinstance(value, Mapping):
             raise ConfigError(f'{name}: expected a mapping, got {value!r}')

@@ -73,9 +73,9 @@ class Parameters:
             value = check(option, self._as_written(option, option.name, override.value))
             if option.type in (str, list[str]):
                 self._node._parameter_overrides[option.name] = Parameter(option.name, value=value)
-        default = list(option.default) if isinstance(option.default, tuple) else option.default
         try:
-            parameter = self._node.declare_parameter(option.name, default, descriptor(option))
+            parameter = self._node.declare_parameter(
+                option.name, option.default, descriptor(option))
         except ParameterException as error:
             raise ConfigError(f'{option.name}: {error}') from None
         if parameter.value is not None:
@@ -142,7 +142,7 @@ def descriptor(option: FlatOption) -> ParameterDescriptor:
         description=info.doc + unit,
         read_only=not info.live,
         # ROS has no empty list of a type and no null: those options check their own type.
-        dynamic_typing=isinstance(option.default, (list, tuple)) or type(None) in accepted,
+        dynamic_typing=isinstance(option.default, list) or type(None) in accepted,
     )
     if info.choices is not None:
         about.additional_constraints = 'one of ' + ', '.join(map(str, info.choices))
@@ -174,7 +174,7 @@ def refuse_unknown(overrides: Iterable[str], options: Mapping[str, FlatOption]) 
 
 def _says_nothing(option: FlatOption, value: Any) -> bool:
     """Whether a value stands for none; the parser of rcl takes `null` for a text."""
-    return value is None or (value == 'null' and option.default in (None, [], ()))
+    return value is None or (value == 'null' and option.default in (None, []))
 
 
 def _is_mapping(option: FlatOption) -> bool:
@@ -236,5 +236,5 @@ def _is_ours(names: Sequence[str], options: Mapping[str, FlatOption]) -> bool:
     """Whether the parameters of a block are ours, though its name is not."""
     tops = {name.split('.')[0] for name in options}
     own = [name for name in names if name.split('.')[0] not in ROS_OWN]
-    ours = [name for name in own if name in options or name.split('.')[0] in tops]
+    ours = [name for name in own if name.split('.')[0] in tops]
     return bool(own) and len(ours) >= OUR_SHARE * len(own)

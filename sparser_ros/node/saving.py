@@ -170,7 +170,7 @@ def found_radios(
     That is biases and places of antennas; {} where it has found nothing.
     """
     # The calibration takes 0.1 s to load, which the node need not wait for.
-    from ..backend.calibrate.results import moved_lever_arm, radios_of
+    from ..backend.calibrate.results import corrected_radios
     from ..backend.integrity.hypotheses import ALL_RADIOS
     from ..backend.integrity.radio_errors import BIAS
     from ..backend.session.audited_map import antennas_of
@@ -181,19 +181,7 @@ def found_radios(
         common = bias.pop(ALL_RADIOS)
         bias = {name: bias.get(name, common) for name in (*graph.robots, *graph.landmarks.names)}
     moved = antennas_of(solution.findings, graph.dimension)
-    radios = {name: dict(radio) for name, radio in config.radios.items()}
-    specs = config.radio_specs()
-    for name in {**bias, **moved}:
-        kind = 'robot' if name in graph.robots else 'beacon'
-        for radio in radios_of(specs, kind, name):
-            entry = radios.setdefault(radio, {kind: name})
-            if name in bias:
-                before = specs[radio].bias_m if radio in specs else 0.0
-                entry['bias_m'] = round(before + bias[name], 4)
-            if name in moved:
-                entry['lever_arm'] = moved_lever_arm(
-                    entry.get('lever_arm', []), np.array(moved[name]))
-    return radios if bias or moved else {}
+    return corrected_radios(config, graph.robots, bias, moved, {}) if bias or moved else {}
 
 
 def with_beacons(config: SparserConfig, path: Path | str) -> SparserConfig:

@@ -7,7 +7,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -73,7 +73,7 @@ class Input:
 
     route: Route
     reliable: bool
-    subscription: Subscription | None = None
+    subscription: Subscription = field(init=False)
     count: int = 0
     lost: int = 0
     """Messages that the middleware says it lost."""
@@ -121,8 +121,6 @@ def _fetched(item: Input) -> list[tuple[int, Input, bytes]]:
     """What waits in the queue of a topic, with the times of publication."""
     subscription = item.subscription
     fetched: list[tuple[int, Input, bytes]] = []
-    if subscription is None:
-        return []
     with subscription.handle:
         while len(fetched) < MOST_FETCHED:
             taken = subscription.handle.take_message(subscription.msg_type, True)
@@ -280,8 +278,7 @@ class Subscriptions:
 
     def _downgrade(self, item: Input) -> None:
         item.downgrade, item.reliable = False, False
-        if item.subscription is not None:
-            self.node.destroy_subscription(item.subscription)
+        self.node.destroy_subscription(item.subscription)
         self._open(item)
         self.node.get_logger().info(f'{item.topic}: heard as best effort, like its publisher')
 
