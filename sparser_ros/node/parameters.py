@@ -104,31 +104,30 @@ class Parameters:
 
     def _validate(self, parameters: Sequence[Parameter]) -> SetParametersResult:
         try:
-            self._values_with(parameters)
+            self._with(parameters)
             if self._apply_at_once:
                 self._apply(parameters)
         except ConfigError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
-    def _values_with(self, parameters: Sequence[Parameter]) -> dict[str, Any]:
+    def _with(self, parameters: Sequence[Parameter]) -> tuple[dict[str, Any], SparserConfig]:
+        """All values, and the configuration of them, after a change."""
         values = dict(self._values)
         for parameter in parameters:
             option = self._options.get(parameter.name)
             if option is not None:
                 values[option.name] = check(option, _plain(parameter.value))
-        build(SparserConfig, values)
-        return values
+        return values, build(SparserConfig, values)
 
     def _apply(self, parameters: Sequence[Parameter]) -> None:
-        values = self._values_with(parameters)
+        values, config = self._with(parameters)
         if values == self._values:
             return
         for name in sorted(name for name in values if values[name] != self._values.get(name)):
             self._node.get_logger().info(
                 f'{name}: {values[name]!r} from now on, {self._values.get(name)!r} before')
-        self._values = values
-        self.config = build(SparserConfig, values)
+        self._values, self.config = values, config
         if self.changed is not None:
             self.changed(self.config)
 
