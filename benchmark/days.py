@@ -23,7 +23,7 @@ from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.io.simulation import Simulation, node_config
 from sparser_ros.linalg.rotations import aligned_errors
-from sparser_ros.node.messages import path_bytes
+from sparser_ros.node.messages import deserialise, path_bytes
 from sparser_ros.node.picture import map_to_odom, rows_of, trajectory
 from sparser_ros.node.pipeline import Pipeline
 from sparser_ros.node.publishers import MOST_POSES
@@ -87,7 +87,7 @@ def measured(
 ) -> Iterator[Row]:
     """One row for every `sample_s` of data."""
     begin, base = time.monotonic(), resident_mb('self')
-    with contextlib.closing(Pipeline(config)) as pipeline:
+    with contextlib.closing(Pipeline(config, deserialise)) as pipeline:
         latency: list[float] = []
         intake, due, shown = [0.0], tick_s, sample_s
         unlocated, audits = True, 0

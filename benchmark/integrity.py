@@ -25,7 +25,7 @@ from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.scene import datum_of, relative_to
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Solution
-from sparser_ros.config.solver_config import LiveSolverConfig
+from sparser_ros.config.solver_config import LIVE_SOLVER
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
 from sparser_ros.io import graph_file
@@ -276,7 +276,7 @@ def played(path: Path, ticks: int) -> Array:
     """(k, 2): horizontal errors and protection levels of located robots at every tick, metres."""
     graph = graph_file.read(path)
     config = SparserConfig(
-        dimension=graph.dimension, robots=list(graph.robots), solver=LiveSolverConfig())
+        dimension=graph.dimension, robots=list(graph.robots), solver=LIVE_SOLVER)
     order = np.lexsort((graph.poses.robot, pose_stamps(graph)))
     truth, robot = graph.poses.translation[order], graph.poses.robot[order]
     beacons = dict(zip(graph.landmarks.names, graph.landmarks.position, strict=True))

@@ -9,7 +9,7 @@ that holds 95 % of such means. Real sets: `benchmark.available`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.stats import chi2
 
 from sparser_ros.array_types import Array
 from sparser_ros.config import RobustConfig
-from sparser_ros.config.solver_config import LiveRobustConfig
+from sparser_ros.config.solver_config import LIVE_ROBUST
 from sparser_ros.graph import Estimate, Graph, Poses, empty_graph, estimate_of
 from sparser_ros.linalg.rotations import matrix_to_angle, matrix_to_rotvec
 from sparser_ros.solver.covariance import in_map
@@ -91,7 +91,7 @@ def normalised_errors(case: Case, seed: int) -> Iterator[float]:
     """
     graph = world(case, seed)
     truth = estimate_of(graph)
-    kernel = LiveRobustConfig(gnc=False) if case.outliers else RobustConfig()
+    kernel = replace(LIVE_ROBUST, gnc=False) if case.outliers else RobustConfig()
     for count in POSES:
         part = synthetic.first_poses(graph, count)
         solver = solver_of(part, estimate_of(part), kernel)

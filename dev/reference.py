@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-import typing
 from collections.abc import Iterator
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from sparser_ros.config import OptionInfo, SparserConfig
-from sparser_ros.config.option import group_of
 
 PAGE = Path(__file__).resolve().parent.parent / 'config' / 'sparser.yaml'
 
@@ -111,26 +109,23 @@ APPENDIX = {
 
 
 def page() -> str:
-    lines = ['/**:', '  ros__parameters:', *section(SparserConfig, '', 4)]
+    lines = ['/**:', '  ros__parameters:', *section(SparserConfig(), '', 4)]
     return HEADER + '\n'.join(lines) + '\n'
 
 
-def section(cls: type, prefix: str, indent: int) -> Iterator[str]:
+def section(group: Any, prefix: str, indent: int) -> Iterator[str]:
     """Lines of a group of options and of the groups in it."""
     pad = ' ' * indent
-    hints = typing.get_type_hints(cls)
-    for item in fields(cls):
-        kind, name = group_of(item) or hints[item.name], prefix + item.name
-        if is_dataclass(kind):
+    for item in fields(group):
+        name, default = prefix + item.name, getattr(group, item.name)
+        if is_dataclass(default):
             yield ''
-            summary = ' '.join((kind.__doc__ or '').split('\n\n')[0].split())
+            summary = ' '.join((default.__doc__ or '').split('\n\n')[0].split())
             yield from comment(summary, pad)
             yield f'{pad}{item.name}:'
-            yield from section(kind, name + '.', indent + 2)  # type: ignore[arg-type]
+            yield from section(default, name + '.', indent + 2)
             continue
         info: OptionInfo = item.metadata['option']
-        factory = item.default_factory
-        default = item.default if factory is MISSING else factory()
         yield from comment(describe(info), pad)
         if default is None or default in ([], {}):
             yield from example(name, item.name, pad)

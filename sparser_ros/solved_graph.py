@@ -21,7 +21,7 @@ import numpy as np
 from .array_types import Array, Index
 from .config import SolverConfig, SolverError, SparserConfig
 from .config.errors import SolveWarning
-from .config.solver_config import LiveSolverConfig
+from .config.solver_config import LIVE_SOLVER
 from .graph import Estimate, Graph, with_estimate
 from .graph.estimate import from_first_pose
 from .graph.graph import counted
@@ -189,7 +189,7 @@ def solve(graph: Graph, config: SolverConfig | None = None) -> SolvedGraph:
     from .backend.observability.judgement import judge
     from .solver import SolveStatus, solve_checked
 
-    result = solve_checked(graph, LiveSolverConfig() if config is None else config)
+    result = solve_checked(graph, LIVE_SOLVER if config is None else config)
     if result.estimate is not None and not graph.anchored and graph.n_poses:
         result = replace(result, estimate=from_first_pose(graph, result.estimate))
     judgement = judge(

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..config import ConfigError, SolverError, SparserConfig
 from ..config.calibration_config import CalibrationConfig
-from .console import SOLVED, replay_progress, show_written
-from .info_command import bag_parameters
+from .console import SOLVED, show_written
+from .info_command import bag_parameters, replayed
 from .options import (
     GRAPHS,
     Kind,
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     """Calibrate; 0 done, whatever could be determined."""
     from ..backend.calibrate.antennas_and_clocks import SIGNIFICANT, calibration_with_places
     from ..backend.integrity.radio_errors import doubt, either_words
-    from ..config.solver_config import LiveSolverConfig
+    from ..config.solver_config import LIVE_SOLVER
 
     if not 0 < args.truth_sigma < np.inf:
         raise ConfigError(f'--truth-sigma: expected a positive length, got {args.truth_sigma}')
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         config, values, graph = _bag(args)
     options = replace(config_from(args, CalibrationConfig, OPTIONS), sigma='estimate')
-    ends = [end for end in calibration_with_places(graph, None, options, LiveSolverConfig()) if end]
+    ends = [end for end in calibration_with_places(graph, None, options, LIVE_SOLVER) if end]
     radios, places = ends[-1]
     either = places.either(SIGNIFICANT)
     show_radios(radios)
@@ -137,11 +137,8 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph
     if args.truth:
         topics = {robot: config.topic(args.truth, robot) for robot in config.robots}
         config = replace(config, backend=replace(config.backend, truth_topics=topics))
-    with replay_progress() as progress:
-        state = replay.run(args.data, config, progress)
-    if state.solution is None:
-        raise ConfigError(f'{args.data}: no odometry was usable: there is no map')
-    graph = replay.heard_part(state.measured, state.solution)
+    state, solution = replayed(args.data, config)
+    graph = replay.heard_part(state.measured, solution)
     if not graph.n_poses:
         raise SolverError('no robot has a place in the map, against which radios could be '
                           f'calibrated: {"; ".join(replay.undetermined_robots(state))}')

@@ -28,6 +28,12 @@ NOISE_PARAMETERS = {
 """What says how noisy a kind of source is."""
 
 
+def noise_text(source: str, factor: float) -> str:
+    """How large the noise of a source is, and the parameters that claim another one."""
+    return (f'noise of {source}: {factor:.2g} times as large as claimed '
+            f'({NOISE_PARAMETERS[source.partition(" ")[0]]})')
+
+
 def show_warnings(texts: Sequence[str]) -> None:
     """Print `warning: …` for each of the texts on stderr, and how many more there are."""
     for text in texts[:MOST_SHOWN]:

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from ..config import RobustConfig, SolverConfig, SparserConfig
 from ..config.calibration_config import CalibrationConfig
 from ..config.simulation_config import SimulationConfig
-from ..config.solver_config import LiveSolverConfig
+from ..config.solver_config import LIVE_SOLVER
 from .console import NOT_CONVERGED, SOLVED
 
 REQUIRED = ('numpy', 'scipy', 'numba', 'threadpoolctl', 'PyYAML', 'rosbags', 'rich')
@@ -193,7 +193,7 @@ def compile_dimension(dimension: int) -> None:
     from ..backend.observability.observability import warm_up as warm_up_comparison
     from ..solver.warm_up import warm_up, warm_up_climb
 
-    begin = partial(warm_up, dimension, LiveSolverConfig())
+    begin = partial(warm_up, dimension, LIVE_SOLVER)
     compare = partial(warm_up_comparison, dimension)
     climb = partial(warm_up_climb, dimension, CLIMB_RANKS)
     graphs, replays = partial(_graphs, dimension), partial(_replay, dimension)

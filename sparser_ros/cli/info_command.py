@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..config import ConfigError, SolverError
-from .console import (
-    NOISE_PARAMETERS,
-    NOT_CONVERGED,
-    SOLVED,
-    replay_progress,
-    show_warnings,
-)
+from .console import NOT_CONVERGED, SOLVED, noise_text, replay_progress, show_warnings
 from .options import GRAPHS, Kind, Reads, Writes
 
 if TYPE_CHECKING:
     from ..array_types import Index
+    from ..backend.replay.replay import Replay
+    from ..backend.session.solution import Solution
     from ..config import SparserConfig
     from ..graph import Graph
     from ..io.bag_survey import TopicSurvey
@@ -81,6 +77,17 @@ def bag_parameters(bag: Path, path: Path | None) -> tuple[SparserConfig, dict[st
     for note in notes:
         print(f'drafted: {note}', file=sys.stderr)
     return SparserConfig.from_mapping(values), values
+
+
+def replayed(bag: Path, config: SparserConfig) -> tuple[Replay, Solution]:
+    """A whole bag through front-end and back-end; ConfigError where that makes no map."""
+    from ..backend.replay import replay
+
+    with replay_progress() as progress:
+        state = replay.run(bag, config, progress)
+    if state.solution is None:
+        raise ConfigError(f'{bag}: no odometry was usable: there is no map')
+    return state, state.solution
 
 
 def _graph(graph: Graph) -> list[str]:
@@ -155,15 +162,11 @@ def _of_bag(path: Path, file: Path | None) -> tuple[Graph, Index, SparserConfig]
     """What a bag measures of the robots that are tied to anything; as `_of_graph`."""
     from dataclasses import replace
 
-    from ..backend.replay import replay
     from ..backend.replay.prospects import tied_part
 
     config, _ = bag_parameters(path, file)
     once = replace(config.backend, replay_solve_period_s=3600.0)
-    with replay_progress() as progress:
-        state = replay.run(path, replace(config, backend=once), progress)
-    if state.solution is None:
-        raise ConfigError(f'{path}: no odometry was usable: there is no map')
+    state, _ = replayed(path, replace(config, backend=once))
     graph = tied_part(state.measured)
     if not graph.n_poses:
         raise SolverError(f'{path}: no range or closure ties a robot to another one or a beacon')
@@ -183,8 +186,7 @@ def _prospects(graph: Graph, stamps_ns: Index, config: SparserConfig) -> None:
     noise = noise_of(graph, estimate, weights, backend.observability.range_sigma_floor_m,
                      backend.integrity).noise
     for source, factor in noise.sigmas.items():
-        print(f'noise of {source}: {factor:.2g} times as large as claimed '
-              f'({NOISE_PARAMETERS[source.partition(" ")[0]]})')
+        print(noise_text(source, factor))
     graph = noise.applied_to(graph)
     best = prospects(graph, estimate, weights, stamps_ns, backend)
     print(f'within {backend.observability.alert_limit_m:g} m at best (information of these data '

@@ -12,9 +12,9 @@ from ..config import SolverError
 from ..io.availability import accuracy_lines, share_text
 from .calibrate_command import calibration_fields, show_levers, show_radios
 from .console import (
-    NOISE_PARAMETERS,
     NOT_CONVERGED,
     SOLVED,
+    noise_text,
     replay_progress,
     show_undetermined,
     show_warnings,
@@ -116,7 +116,7 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
             args.plot, graph, estimate, cost=solution.stats.cost_final,
             untrusted={name: robot.location.value for name, robot in lost.items()},
             located=solution.landmark_located,
-            notes={name: share_text(shares) for name, shares in result['fix_share'].items()})
+            fix_share=result['fix_share'])
         written.append(args.plot)
     return written
 
@@ -170,8 +170,7 @@ def _noise(factors: dict[str, float]) -> None:
     """Sources whose noise is far from what it claims."""
     for source, factor in factors.items():
         if not 1 / FAR_NOISE < factor < FAR_NOISE:
-            print(f'  noise of {source}: {factor:.2g} times as large as claimed '
-                  f'({NOISE_PARAMETERS[source.partition(" ")[0]]})')
+            print(f'  {noise_text(source, factor)}')
 
 
 def _errors(truth: dict[str, Any], verbose: bool) -> None:

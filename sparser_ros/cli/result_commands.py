@@ -32,16 +32,10 @@ def add_report(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run_report(args: argparse.Namespace) -> int:
-    from ..io import atomic, report, run_folder
-    from ..io.availability import share_text
+    from ..io import atomic, run_folder
     from ..plot.page import run_page
 
-    folder = run_folder.read(args.run_folder)
-    page = run_page(
-        folder.name, folder.graph, folder.estimate, folder.report, folder.covariances,
-        report.whitened(folder.graph, folder.estimate),
-        {robot: share_text(shares)
-         for robot, shares in (folder.report.get('fix_share') or {}).items()})
+    page = run_page(run_folder.read(args.run_folder))
     path = args.output or args.run_folder / 'report.html'
     atomic.write_text(path, page)
     show_written([path])

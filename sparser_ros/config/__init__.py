@@ -3,7 +3,7 @@
 from .backend_config import BackendConfig
 from .errors import ConfigError, FormatError, GraphError, SolverError, SparserError
 from .node_config import NodeConfig
-from .option import FlatOption, OptionInfo, build, check, option, section, walk
+from .option import FlatOption, OptionInfo, build, check, option, walk
 from .solver_config import RobustConfig, SolverConfig
 from .sparser import SparserConfig
 
@@ -23,6 +23,5 @@ __all__ = [
     'build',
     'check',
     'option',
-    'section',
     'walk',
 ]

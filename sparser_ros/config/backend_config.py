@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .option import option, section
+from .option import option
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class BackendConfig:
     truth_topics: dict[str, str] = option(
         {}, '`sparser replay` compares robots with these ground-truth topics '
         '(robot: PoseStamped, PoseWithCovarianceStamped or Odometry topic)')
-    audit: AuditConfig = section(AuditConfig)
-    observability: ObservabilityConfig = section(ObservabilityConfig)
-    integrity: IntegrityConfig = section(IntegrityConfig)
-    watchdog: WatchdogConfig = section(WatchdogConfig)
+    audit: AuditConfig = AuditConfig()
+    observability: ObservabilityConfig = ObservabilityConfig()
+    integrity: IntegrityConfig = IntegrityConfig()
+    watchdog: WatchdogConfig = WatchdogConfig()

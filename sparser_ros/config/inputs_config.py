@@ -296,11 +296,7 @@ def named(cls: type[T], entries: Mapping[Any, Any], prefix: str) -> dict[str, T]
         name = f'{prefix}.{key}'
         refuse(not isinstance(value, Mapping),
                f'{name}: expected a mapping with some of {allowed}; got {value!r}')
-        try:
-            result[key] = build(cls, value, f'{name}.')
-        except ConfigError as error:
-            text = str(error)
-            raise ConfigError(text if f'{name}.' in text else f'{name}.{text}') from None
+        result[key] = build(cls, value, f'{name}.')
     return result
 
 

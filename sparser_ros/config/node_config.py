@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .option import option, section
+from .option import option
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,6 @@ class NodeConfig:
     map_file: str = option(
         '', 'map to start in: a folder that ~/save has written, or its beacons.yaml; its '
         'beacons are known to their standard deviations')
-    journal: JournalConfig = section(JournalConfig)
-    publish: PublishConfig = section(PublishConfig)
-    qos: QosConfig = section(QosConfig)
+    journal: JournalConfig = JournalConfig()
+    publish: PublishConfig = PublishConfig()
+    qos: QosConfig = QosConfig()

@@ -7,7 +7,7 @@ import functools
 import math
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
 from .errors import ConfigError
@@ -36,17 +36,6 @@ def option(default: Any, doc: str, **info: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
-def section(cls: type[T]) -> T:
-    """Declare a nested group of options."""
-    return field(default_factory=cls)  # type: ignore[no-any-return]
-
-
-def group_of(item: Any) -> type | None:
-    """The dataclass of a nested group, which may be a subclass of the field's type."""
-    factory = item.default_factory
-    return factory if isinstance(factory, type) and is_dataclass(factory) else None
-
-
 @dataclass(frozen=True)
 class FlatOption:
     """An option under its dotted name, as ROS parameters and YAML files spell it."""
@@ -63,18 +52,19 @@ def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
-def walk(cls: type, prefix: str = '') -> Iterator[FlatOption]:
-    """Yield every option of a config dataclass, nested groups flattened to dotted names."""
-    hints = _hints(cls)
-    for item in fields(cls):
-        kind = group_of(item) or hints[item.name]
-        name = prefix + item.name
-        if is_dataclass(kind):
-            yield from walk(kind, name + '.')  # type: ignore[arg-type]
-            continue
-        factory = item.default_factory
-        default = item.default if factory is MISSING else factory()
-        yield FlatOption(name, kind, default, item.metadata['option'])
+def walk(config: Any, prefix: str = '') -> Iterator[FlatOption]:
+    """Yield every option of a config dataclass, nested groups flattened to dotted names.
+
+    `config`: the class, or an object of it, whose values are the defaults then.
+    """
+    defaults = config() if isinstance(config, type) else config
+    hints = _hints(defaults.__class__)
+    for item in fields(defaults):
+        name, default = prefix + item.name, getattr(defaults, item.name)
+        if is_dataclass(default):
+            yield from walk(default, name + '.')
+        else:
+            yield FlatOption(name, hints[item.name], default, item.metadata['option'])
 
 
 def check(option_: FlatOption, value: Any) -> Any:
@@ -89,10 +79,10 @@ def _checked(name: str, kind: Any, info: OptionInfo, value: Any) -> Any:
         if type(None) in accepted:
             return None
         raise ConfigError(f'{name}: a value is required ({info.doc})')
-    if origin in (tuple, list):
+    if origin is list:
         if not isinstance(value, (list, tuple)):
             raise ConfigError(f'{name}: expected a list, got {value!r}')
-        return origin(_checked(name, inner[0], info, item) for item in value)
+        return [_checked(name, inner[0], info, item) for item in value]
     if origin is dict or kind is dict:
         if not isinstance(value, Mapping):
             raise ConfigError(f'{name}: expected a mapping, got {value!r}')
@@ -149,17 +139,30 @@ def build(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:
     """Build a config dataclass from a nested or dotted mapping.
 
     Unknown names raise ConfigError naming the nearest option; every value is checked against
-    its bounds.
+    its bounds. Errors give names with `prefix`.
     """
-    known = {o.name: o for o in walk(cls)}
-    given = dict(flat(values, lambda name, _: name in known))
+    defaults = cls()
+    known = {o.name: o for o in walk(defaults, prefix)}
+    given = dict(flat(values, lambda name, _: name in known, prefix))
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+            # Without the prefix: all names are alike in that.
+            own = [option.name for option in walk(defaults)]
+            near = difflib.get_close_matches(name.removeprefix(prefix), own, n=1)
             hint = f'; did you mean {prefix}{near[0]}?' if near else ''
-            raise ConfigError(f'unknown parameter {prefix}{name}{hint}')
+            raise ConfigError(f'unknown parameter {name}{hint}')
     checked = {name: check(known[name], value) for name, value in given.items()}
-    return _assemble(cls, checked, '')
+    return _changed(defaults, checked, prefix)
+
+
+def _changed(config: T, values: Mapping[str, Any], prefix: str) -> T:
+    """A config with these values, by dotted name, in place of its own."""
+    arguments: dict[str, Any] = {}
+    for item in fields(config):  # type: ignore[arg-type]
+        name, own = prefix + item.name, getattr(config, item.name)
+        arguments[item.name] = (
+            _changed(own, values, name + '.') if is_dataclass(own) else values.get(name, own))
+    return type(config)(**arguments)
 
 
 def flat(
@@ -195,16 +198,3 @@ def nested(values: Mapping[Any, Any]) -> dict[str, Any]:
         else:
             place[last] = value
     return result
-
-
-def _assemble(cls: type, checked: Mapping[str, Any], prefix: str) -> Any:
-    hints = _hints(cls)
-    arguments: dict[str, Any] = {}
-    for item in fields(cls):
-        name = prefix + item.name
-        group = group_of(item)
-        if group is not None or is_dataclass(hints[item.name]):
-            arguments[item.name] = _assemble(group or hints[item.name], checked, name + '.')
-        elif name in checked:
-            arguments[item.name] = checked[name]
-    return cls(**arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .option import option, section
+from .option import option
 
 
 @dataclass(frozen=True)
@@ -83,29 +83,10 @@ class SolverConfig:
         None, 'stop as soon as the relaxed cost is at or below this value')
     time_limit_s: float = option(0.0, 'stop after this time; 0 = no limit', unit='s', lower=0.0)
     certify: bool = option(False, 'test the solution for global optimality')
-    robust: RobustConfig = section(RobustConfig)
+    robust: RobustConfig = RobustConfig()
 
 
-@dataclass(frozen=True)
-class LiveRobustConfig(RobustConfig):
-    """Robust by default: a node cannot know whether its radios have a line of sight."""
-
-    kernel: str = option(
-        'gm', 'robust kernel of the doubted measurements',
-        choices=('none', 'gm', 'huber', 'cauchy'), live=True,
-    )
-    gnc: bool = option(
-        True, 'graduate the kernel from convex to robust (mu_start down to 1)', live=True
-    )
-    threshold_probability: float = option(
-        0.999999, 'where positive, every kernel width is the quantile of its residual at this '
-        'probability (chi-square of its dimension) instead of `threshold`', lower=0.0,
-        upper=0.999999, live=True,
-    )
-
-
-@dataclass(frozen=True)
-class LiveSolverConfig(SolverConfig):
-    """The solver in the node and in `sparser replay`."""
-
-    robust: RobustConfig = section(LiveRobustConfig)
+LIVE_ROBUST = RobustConfig(kernel='gm', gnc=True, threshold_probability=0.999999)
+"""Robust by default: a node cannot know whether its radios have a line of sight."""
+LIVE_SOLVER = SolverConfig(robust=LIVE_ROBUST)
+"""The solver in the node and in `sparser replay`."""

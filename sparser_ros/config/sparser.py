@@ -35,8 +35,8 @@ from .inputs_config import (
     refuse,
 )
 from .node_config import NodeConfig
-from .option import build, nested, option, section, walk
-from .solver_config import LiveSolverConfig, SolverConfig
+from .option import build, nested, option, walk
+from .solver_config import LIVE_SOLVER, SolverConfig
 from .yaml_file import NODE, YamlFile, merged
 
 ROS_OWN = ('use_sim_time', 'qos_overrides', 'start_type_description_service')
@@ -56,20 +56,20 @@ class SparserConfig:
     radios: dict[str, dict] = option(
         {}, 'what a radio name is: {robot, lever_arm, bias_m} or {beacon, position, sigma_m, '
         'height_m, bias_m}, each with range_sigma_m; a radio named like a robot is that robot')
-    frames: FramesConfig = section(FramesConfig)
-    stamps: StampsConfig = section(StampsConfig)
-    odometry: OdometryConfig = section(OdometryConfig)
-    keyframes: KeyframesConfig = section(KeyframesConfig)
-    ranges: RangesConfig = section(RangesConfig)
-    sightings: SightingsConfig = section(SightingsConfig)
-    closures: ClosuresConfig = section(ClosuresConfig)
-    fixes: FixesConfig = section(FixesConfig)
-    heights: HeightsConfig = section(HeightsConfig)
-    attitudes: AttitudesConfig = section(AttitudesConfig)
-    solver: SolverConfig = section(LiveSolverConfig)
-    backend: BackendConfig = section(BackendConfig)
-    calibration: CalibrationConfig = section(CalibrationConfig)
-    node: NodeConfig = section(NodeConfig)
+    frames: FramesConfig = FramesConfig()
+    stamps: StampsConfig = StampsConfig()
+    odometry: OdometryConfig = OdometryConfig()
+    keyframes: KeyframesConfig = KeyframesConfig()
+    ranges: RangesConfig = RangesConfig()
+    sightings: SightingsConfig = SightingsConfig()
+    closures: ClosuresConfig = ClosuresConfig()
+    fixes: FixesConfig = FixesConfig()
+    heights: HeightsConfig = HeightsConfig()
+    attitudes: AttitudesConfig = AttitudesConfig()
+    solver: SolverConfig = LIVE_SOLVER
+    backend: BackendConfig = BackendConfig()
+    calibration: CalibrationConfig = CalibrationConfig()
+    node: NodeConfig = NodeConfig()
 
     def __post_init__(self) -> None:
         robots = list(self.robots)

@@ -31,6 +31,7 @@ from ..cli.console import (
 )
 from ..config import ConfigError, SparserError
 from ..config.backend_config import AuditConfig
+from ..config.yaml_file import merged
 from .processes import Child, isolated_environment
 
 if TYPE_CHECKING:
@@ -108,9 +109,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     node_command = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
                     str(scratch / 'parameters.yaml'), '-p', 'use_sim_time:=true']
     with contextlib.ExitStack() as stack:
-        monitor = stack.enter_context(contextlib.closing(Monitor(
-            odom_frame=data.odom_frame, robots=data.parameters['robots'],
-            dimension=data.parameters.get('dimension', 2))))
+        monitor = stack.enter_context(contextlib.closing(Monitor(data.config)))
         node = stack.enter_context(Child(node_command, out / 'node.log', environment))
         await_node(monitor, node)
         say(f'playing {data.name} at {rate:g} times real time')
@@ -136,12 +135,10 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
 
 def in_faster_time(parameters: dict[str, Any], rate: float) -> dict[str, Any]:
     """Parameters in data time that stand for wall time: of transport, and of audits."""
-    stamps = dict(parameters.get('stamps', {}))
-    stamps.setdefault('timeout_s', max(LEAST_TIMEOUT_S, TRANSPORT_S * rate))
-    backend = dict(parameters.get('backend', {}))
-    audit = dict(backend.get('audit', {}))
-    audit.setdefault('stale_s', AuditConfig().stale_s * max(1.0, rate))
-    return {**parameters, 'stamps': stamps, 'backend': {**backend, 'audit': audit}}
+    return merged({
+        'stamps': {'timeout_s': max(LEAST_TIMEOUT_S, TRANSPORT_S * rate)},
+        'backend': {'audit': {'stale_s': AuditConfig().stale_s * max(1.0, rate)}},
+    }, parameters)
 
 
 def emptied(chosen: Path | None) -> Path:

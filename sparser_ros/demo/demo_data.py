@@ -15,6 +15,7 @@ import numpy as np
 
 from ..backend.session.solution import Fix
 from ..config import FormatError
+from ..config.option import nested
 from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
 from ..config.yaml_file import merged
@@ -34,6 +35,8 @@ SIMULATION: dict[str, Any] = {'minutes': 3.0, 'outliers': 0.05}
 """Options of the bundled simulation: length, and share of ranges without line of sight."""
 _SAMPLES_PER_SECOND = 32
 """Data stamps per second of wall time at which the wait is taken."""
+
+
 @dataclass(frozen=True)
 class DemoInput:
     """A bag, the parameters that fit it, and the graph it was made of."""
@@ -41,10 +44,11 @@ class DemoInput:
     name: str
     bag: Path
     parameters: dict[str, Any]
-    graph: Graph | None = None
+    config: SparserConfig
+    """Of these parameters."""
+    graph: Graph | None
     """None for a recording."""
-    odom_frame: str = '{robot}/odom'
-    truth: Graph | None = None
+    truth: Graph | None
     """A graph with every true pose and its stamp; None where the truth is unknown."""
 
     @property
@@ -77,8 +81,8 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
     else:
         raise FormatError(source, None, 'expected a graph (.pyfg, .g2o) or a ROS 2 bag')
     parameters = merged(parameters, given)
-    checked = SparserConfig.from_mapping(parameters)
-    return DemoInput(name, bag, parameters, graph, checked.frames.odom, truth)
+    return DemoInput(
+        name, bag, parameters, SparserConfig.from_mapping(parameters), graph, truth)
 
 
 def report_of(
@@ -173,10 +177,9 @@ def _solve_fields(
     solver, status = seen.diagnostics.get('solver', {}), seen.status
     relaxed, above = float(status.cost_relaxed), float(status.suboptimality)
     stats = SolveStats(
-        rank=int(solver.get('rank', 0)), init=solver.get('init', ''),
-        formulation=solver.get('formulation', ''), backend=solver.get('backend', ''),
+        rank=0, init='', formulation='', backend=solver.get('backend', ''),
         backend_reason=solver.get('backend_reason', ''), kernel=solver.get('kernel', ''),
-        iterations=int(status.iterations), cg_steps=int(solver.get('cg_steps', 0)),
+        iterations=int(status.iterations),
         cost_relaxed=None if math.isnan(relaxed) else relaxed,
         cost_final=float(status.cost),
         certified=None if math.isnan(above) else bool(status.certified),
@@ -196,14 +199,14 @@ def _messages(seen: Observation, played: dict[str, Any]) -> dict[str, Any]:
     unheard = set(played['unheard'])
     sent = {t: n for t, n in played['sent'].items() if t not in unheard}
     values = seen.diagnostics.get('inputs', {})
+    counts = nested(values)
     kinds: dict[str, dict[str, Any]] = {}
     for kind in KINDS:
-        dropped = {
-            key.removeprefix(f'{kind}.dropped.'): int(value) for key, value in values.items()
-            if key.startswith(f'{kind}.dropped.')}
+        row = counts.get(kind, {})
         kinds[kind] = {
-            name: int(values.get(f'{kind}.{name}', 0))
-            for name in ('received', 'accepted', 'merged', 'waiting')} | {'dropped': dropped}
+            **{name: int(row.get(name, 0))
+               for name in ('received', 'accepted', 'merged', 'waiting')},
+            'dropped': {reason: int(count) for reason, count in row.get('dropped', {}).items()}}
     arrived = {
         topic: int(values[topic].split(' ', 1)[0]) for topic in sent if topic in values}
     lost = {t: sent[t] - arrived[t] for t in arrived if sent[t] != arrived[t]}
@@ -238,7 +241,7 @@ def draw(saved: Path, target: Path, data: DemoInput, result: Mapping[str, Any]) 
     plot.save(
         target, graph, estimate, truth=truth, title=data.name,
         untrusted={name: state for name, state in result['robots'].items() if state != 'located'},
-        notes={name: share_text(shares) for name, shares in result['fix_share'].items()})
+        fix_share=result['fix_share'])
 
 
 def summary(result: dict[str, Any], out: Path) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,10 +23,12 @@ from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 
 from ..config import SparserError
+from ..config.sparser import SparserConfig
 from ..io.availability import Availability, StatedPose
 from ..msg import SolverStatus
 from ..node.messages import LATCHED, STATUS, TRANSFORMS, path_points, stamp_ns, topic_token
 
+NODE = '/sparser'
 CLOCK_STOPPED_S = 0.1
 """Without a tick of /clock for this long (ten periods at 100 Hz), time counts as stopped."""
 
@@ -80,10 +82,9 @@ class Monitor:
     """Hears what one sparser node publishes, in a context and a thread of its own; calls its
     services."""
 
-    def __init__(
-        self, node_name: str = '/sparser', *, odom_frame: str = '{robot}/odom',
-        robots: Sequence[str] = (), dimension: int = 2,
-    ) -> None:
+    def __init__(self, config: SparserConfig) -> None:
+        """`config`: that of the node."""
+        self._config = config
         self._context = Context()
         rclpy.init(args=['--ros-args', '--log-level', 'error'], context=self._context)
         self._node = rclpy.create_node(
@@ -91,25 +92,22 @@ class Monitor:
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._odom_frame = odom_frame
-        self._dimension = dimension
-        self._name = node_name
         self.seen = Observation()
         self._paths: dict[str, bytes] = {}
         self._poses: dict[str, PoseWithCovarianceStamped] = {}
         subscribe = self._node.create_subscription
         for kind, topic, callback, profile in (
             (TFMessage, '/tf', self._on_transforms, TRANSFORMS),
-            (SolverStatus, f'{node_name}/status', self._on_status, STATUS),
+            (SolverStatus, f'{NODE}/status', self._on_status, STATUS),
             (DiagnosticArray, '/diagnostics', self._on_diagnostics, STATUS),
             (Clock, '/clock', self._on_clock, STATUS),
         ):
             subscribe(kind, topic, callback, profile)
-        for robot in robots:
+        for robot in config.robots:
             token = topic_token(robot)
-            subscribe(PoseWithCovarianceStamped, f'{node_name}/pose/{token}',
+            subscribe(PoseWithCovarianceStamped, f'{NODE}/pose/{token}',
                       partial(self._poses.__setitem__, robot), STATUS)
-            subscribe(Path, f'{node_name}/path/{token}', partial(self._paths.__setitem__, robot),
+            subscribe(Path, f'{NODE}/path/{token}', partial(self._paths.__setitem__, robot),
                       LATCHED, raw=True)
         self._thread.start()
 
@@ -125,16 +123,17 @@ class Monitor:
 
     def _draw(self, fixes: Mapping[str, int]) -> None:
         """Keep the newest paths and poses, which belong to the solution before."""
-        d, paths, newest = self._dimension, {}, []
+        d, paths, newest = self._config.dimension, {}, []
         for robot, data in self._paths.items():
             stamps, positions = path_points(data)
             pose = self._poses.get(robot)
             if not len(stamps) or pose is None or not fixes.get(robot):
                 continue
             paths[robot] = stamps, positions[:, :d]
+            here = pose.pose.pose.position
             newest.append(StatedPose(
                 robot, fixes[robot], stamp_ns(pose.header.stamp),
-                np.array(_xyz(pose.pose.pose.position))[:d],
+                np.array([here.x, here.y, here.z])[:d],
                 np.array(pose.pose.covariance).reshape(6, 6)[:d, :d]))
         self.seen.availability.draw(paths, newest)
 
@@ -167,7 +166,8 @@ class Monitor:
                 at = stamp_ns(message.header.stamp) * 1e-9
                 self.seen.published.append((at, at - message.latency))
         for robot, state in zip(message.robot_names, message.robot_states, strict=True):
-            record = self.seen.transforms.get(self._odom_frame.replace('{robot}', robot))
+            record = self.seen.transforms.get(
+                self._config.topic(self._config.frames.odom, robot))
             if state != 'located' and record is not None:
                 # It has no transform: its gap ends.
                 record.last_steady_s = 0.0
@@ -197,21 +197,17 @@ class Monitor:
 
     def call(self, service: str, timeout_s: float) -> Trigger.Response:
         """Call a Trigger service of the node; SparserError without an answer in `timeout_s`."""
-        client = self._node.create_client(Trigger, f'{self._name}/{service}')
+        client = self._node.create_client(Trigger, f'{NODE}/{service}')
         deadline = time.monotonic() + timeout_s
         try:
             if not client.wait_for_service(timeout_sec=timeout_s):
-                raise SparserError(f'{self._name}/{service} is not offered')
+                raise SparserError(f'{NODE}/{service} is not offered')
             answered = threading.Event()
             future = client.call_async(Trigger.Request())
             future.add_done_callback(lambda _: answered.set())
             if not answered.wait(deadline - time.monotonic()):
-                raise SparserError(f'{self._name}/{service} gave no answer in {timeout_s:.0f} s')
+                raise SparserError(f'{NODE}/{service} gave no answer in {timeout_s:.0f} s')
             response: Any = future.result()
             return response
         finally:
             self._node.destroy_client(client)
-
-
-def _xyz(point: Any) -> tuple[float, float, float]:
-    return point.x, point.y, point.z

@@ -120,18 +120,15 @@ class Player(Node):
         return tuple(topic for topic, publisher in self._publishers_by_topic.items()
                      if publisher.get_subscription_count() == 0)
 
-    def wait_for_listeners(
-        self, timeout_s: float, node: str = '', settle_s: float = DISCOVERY_S
-    ) -> bool:
+    def wait_for_listeners(self, timeout_s: float, node: str = '') -> None:
         """Wait until our node listens to every topic, or has added none for NO_MORE_S.
 
         `node` is its full name; empty = any. Other subscribers do not end the wait: recorders and
         RViz subscribe long before the node does. A subscriber misses messages until it has
-        discovered the publisher as well: `settle_s` is added. False where a topic has none at all.
+        discovered the publisher as well: `DISCOVERY_S` is added.
         """
         self.found_node = self._await_node(timeout_s, node)
-        time.sleep(settle_s)
-        return not self.unheard()
+        time.sleep(DISCOVERY_S)
 
     def _await_node(self, timeout_s: float, node: str) -> bool:
         begin = changed = time.monotonic()

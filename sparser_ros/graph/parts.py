@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,9 +196,10 @@ def _apart(graph: Graph, rows: Index, landmarks: list[str]) -> Finding:
         f'{listed(names)}{beside}: no measurement to the rest of the graph', float(len(rows)))
 
 
-def listed(names: list[str]) -> str:
-    rest = len(names) - MOST_NAMES
-    return ', '.join(names[:MOST_NAMES]) + (f' and {rest} more' if rest > 0 else '')
+def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Names in one line, the last ones counted."""
+    rest = len(names) - most
+    return ', '.join(names[:most]) + (f' and {rest} more' if rest > 0 else '')
 
 
 # -- some variables as a graph of its own, and the way back

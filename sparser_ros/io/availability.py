@@ -121,7 +121,7 @@ class Availability:
 def share_text(shares: Mapping[str, float]) -> str:
     """Shares of one robot in words: 'fixed 82 %, float 17 %, none 1 %'."""
     return ', '.join(
-        f'{name} {100 * shares[name]:.0f} %' for name in reversed(FIXES) if shares[name] > 0)
+        f'{name} {100 * shares[name]:.0f} %' for name in reversed(FIXES) if shares.get(name, 0) > 0)
 
 
 def accuracy_lines(accuracy: Mapping[str, Mapping[str, Any]]) -> list[str]:

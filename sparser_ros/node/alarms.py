@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rclpy.node import Node
 
@@ -47,6 +47,8 @@ AGREEING = 3
 """Readings that must agree on a jump before it counts."""
 SHOWN_S = 60.0
 """Wall time for which a jump stays a finding."""
+Key = tuple[str, str]
+"""Kind and subject of a finding."""
 
 
 class Alarms:
@@ -61,10 +63,10 @@ class Alarms:
         self._clock_watch, self._hints = clock, hints
         self._begin = time.monotonic()
         self._rival_since: dict[str, float] = {}
-        self._logged: set[tuple[str, str]] = set()
+        self._logged: set[Key] = set()
         self._around: tuple[Finding, ...] = ()
         """What the last look around has found."""
-        self._board = FindingBoard()
+        self._since: dict[Key, float] = {}
         self._stale: dict[str, Finding] = {}
         self.staleness = Staleness(tuple(pipeline.config.robots))
         self.findings: tuple[Finding, ...] = ()
@@ -79,10 +81,11 @@ class Alarms:
         self.staleness.progress(pipeline.paused or pipeline.up_to_date)
         self._stale = self.staleness.stale(pipeline.config.node.stale_after_s)
         solution = pipeline.solution
-        self.findings = self._board.ordered(without_echoes((
+        findings = without_echoes((
             *failures(pipeline.worker.state), *pipeline.recording.findings, *self._errors(),
             *self._stale.values(), *pipeline.frontend.findings,
-            *(() if solution is None else solution.findings), *self._around)), time.monotonic())
+            *(() if solution is None else solution.findings), *self._around))
+        self.findings, self._since = ordered(findings, self._since, time.monotonic())
 
     def look_around(self) -> None:
         """Look at inputs, clock and other nodes; each finding is logged when it begins."""
@@ -125,7 +128,7 @@ class Alarms:
                 continue
             kind, state = ('input_silent', 'has been silent') if item.count else (
                 'input_unheard', 'has said nothing')
-            heard = '' if item.publishers(self._node) else ' and nobody publishes it'
+            heard = '' if self._node.count_publishers(item.topic) else ' and nobody publishes it'
             if not heard and not item.count:
                 # sensor_msgs/Range, for one, is another type since Jazzy: DDS connects nobody.
                 heard = (', though somebody publishes it: the type may be that of another ROS '
@@ -269,10 +272,8 @@ class Staleness:
     ages are wall time since something came, whatever its stamp.
     """
 
-    def __init__(
-        self, robots: Sequence[str], steady: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._robots, self._steady = robots, steady
+    def __init__(self, robots: Sequence[str]) -> None:
+        self._robots = robots
         self._received = 0
         self.clear()
 
@@ -286,7 +287,7 @@ class Staleness:
 
     def data(self, received: int, newest_odometry_ns: Mapping[str, int]) -> None:
         """Note the newest odometry stamps; `received` counts messages of all kinds."""
-        now = self._steady()
+        now = time.monotonic()
         if received != self._received:
             self._received, self._data_s = received, now
         for robot, stamp_ns in newest_odometry_ns.items():
@@ -295,31 +296,31 @@ class Staleness:
 
     def solved(self) -> None:
         """Note a new solution."""
-        self._solution_s, self._behind_s = self._steady(), math.nan
+        self._solution_s, self._behind_s = time.monotonic(), math.nan
 
     def progress(self, up_to_date: bool) -> None:
         """Note whether the newest solution includes everything handed over."""
         if up_to_date:
             self._behind_s = math.nan
         elif math.isnan(self._behind_s):
-            self._behind_s = self._steady()
+            self._behind_s = time.monotonic()
 
     @property
     def data_age_s(self) -> float:
         """Seconds since the newest message; NaN = none yet."""
-        return self._steady() - self._data_s
+        return time.monotonic() - self._data_s
 
     @property
     def solution_age_s(self) -> float:
         """Seconds since the newest solution; NaN = none yet."""
-        return self._steady() - self._solution_s
+        return time.monotonic() - self._solution_s
 
     def stale(self, limit_s: float) -> dict[str, Finding]:
         """What is older than the limit, by robot; '' stands for all robots. 0 = no limit."""
         if limit_s <= 0:
             return {}
         stale: dict[str, Finding] = {}
-        behind = self._steady() - self._behind_s
+        behind = time.monotonic() - self._behind_s
         if behind > limit_s and not math.isnan(self._solution_s):
             stale[''] = Finding(
                 'solution_stale', 'solver',
@@ -332,7 +333,7 @@ class Staleness:
                 self.data_age_s, 's'))
             return stale
         for robot in self._robots:
-            age = self._steady() - self._odometry.get(robot, (0, math.nan))[1]
+            age = time.monotonic() - self._odometry.get(robot, (0, math.nan))[1]
             if age > limit_s:
                 stale[robot] = Finding(
                     'odometry_stale', robot,
@@ -340,24 +341,21 @@ class Staleness:
         return stale
 
 
-class FindingBoard:
-    """Findings that last, and since when each of them does."""
+def ordered(
+    findings: Iterable[Finding], before: Mapping[Key, float], now_s: float
+) -> tuple[tuple[Finding, ...], dict[Key, float]]:
+    """The findings without doubles: new ones first, then by how bad their kind is; and since when
+    each of them lasts, as `before` says it of earlier ones.
 
-    def __init__(self) -> None:
-        self._since_s: dict[tuple[str, str], float] = {}
+    Kinds that are not ranked come after those that are, as they came.
+    """
+    unique: dict[Key, Finding] = {}
+    for finding in findings:
+        unique.setdefault((finding.kind, finding.subject), finding)
+    since = {key: before.get(key, now_s) for key in unique}
 
-    def ordered(self, findings: Iterable[Finding], now_s: float) -> tuple[Finding, ...]:
-        """The findings without doubles: new ones first, then by how bad their kind is.
+    def place(key: Key) -> tuple[bool, int]:
+        old = now_s - since[key] > NEW_S and key[0] not in _STOPS_ALL
+        return old, _RANK.get(key[0], len(_RANK))
 
-        Kinds that this list does not rank come after those that it does, as they came.
-        """
-        unique: dict[tuple[str, str], Finding] = {}
-        for finding in findings:
-            unique.setdefault((finding.kind, finding.subject), finding)
-        self._since_s = {key: self._since_s.get(key, now_s) for key in unique}
-
-        def place(key: tuple[str, str]) -> tuple[bool, int]:
-            old = now_s - self._since_s[key] > NEW_S and key[0] not in _STOPS_ALL
-            return old, _RANK.get(key[0], len(_RANK))
-
-        return tuple(unique[key] for key in sorted(unique, key=place))
+    return tuple(unique[key] for key in sorted(unique, key=place)), since

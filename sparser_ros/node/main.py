@@ -7,32 +7,28 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rclpy.executors import Executor
 
-
-
 MANAGED = '--managed'
 
 
-def main(arguments: Sequence[str] | None = None, *, managed: bool = False) -> int:
+def main(*, managed: bool = False) -> int:
     """Run the node until it is told to stop; 0 = stopped, 2 = bad parameters."""
     try:
-        return _run(arguments, managed)
+        return _run(managed)
     except KeyboardInterrupt:
         # While it was starting.
         return 0
     finally:
-        if _in_main_thread():
-            # The interpreter resets handlers that are functions when it ends, not this one.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # The interpreter resets handlers that are functions when it ends, not this one.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run(arguments: Sequence[str] | None, managed: bool) -> int:
+def _run(managed: bool) -> int:
     import rclpy
     from rclpy.exceptions import NameValidationException
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -44,15 +40,14 @@ def _run(arguments: Sequence[str] | None, managed: bool) -> int:
     # A long thread must not keep callbacks from the interpreter for the usual 5 ms.
     sys.setswitchinterval(0.001)
     try:
-        rclpy.init(args=None if arguments is None else list(arguments))
+        rclpy.init()
     except RuntimeError as error:
         # A parameter file that is no YAML, an unknown log level.
         print(f'sparser_node: {error}', file=sys.stderr)
         return 2
     node = None
-    if _in_main_thread() and hasattr(signal, 'SIGHUP'):
-        # A closed terminal: rclpy knows SIGINT and SIGTERM only, and would leave its shared memory.
-        signal.signal(signal.SIGHUP, lambda *_: rclpy.try_shutdown())
+    # A closed terminal: rclpy knows SIGINT and SIGTERM only, and would leave its shared memory.
+    signal.signal(signal.SIGHUP, lambda *_: rclpy.try_shutdown())
     executor = SingleThreadedExecutor()
     try:
         node = ManagedSparserNode() if managed else SparserNode()
@@ -68,7 +63,9 @@ def _run(arguments: Sequence[str] | None, managed: bool) -> int:
             f'{error}\nROS allows no such topic name: set the topic, or rename the robot')
         return 2
     finally:
-        _ignore_ctrl_c()
+        # Ctrl-C comes twice where a launch file passes it on: the second must not disturb the end.
+        # Not SIG_IGN yet: processes inherit that.
+        signal.signal(signal.SIGINT, lambda *_: None)
         if node is not None:
             node.destroy_node()
         executor.shutdown(timeout_sec=1.0)
@@ -94,17 +91,6 @@ def spin(executor: Executor, caught: Callable[[Exception], None]) -> None:
             # RCLError then, which says nothing but that.
             if executor.context.ok() or not isinstance(error, RuntimeError):
                 caught(error)
-
-
-def _ignore_ctrl_c() -> None:
-    """Ctrl-C comes twice where a launch file passes it on: the second must not disturb the end."""
-    if _in_main_thread():
-        # Not SIG_IGN yet: processes inherit that.
-        signal.signal(signal.SIGINT, lambda *_: None)
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 if __name__ == '__main__':

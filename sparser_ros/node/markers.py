@@ -1,14 +1,14 @@
 """What RViz shows: robots, beacons, measurements, and what was rejected or is ignored.
 
-`visualization_msgs/MarkerArray` as CDR bytes. RViz refuses line lists beyond 16 384 points, so long
-ones are cut. A message with `WIPE` first takes the place of the one before.
+`visualization_msgs/MarkerArray` as CDR bytes. A message with `WIPE` first takes the place of the
+one before.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,6 @@ Color = tuple[float, float, float, float]
 
 ARROW, SPHERE, LINE_LIST, TEXT = 0, 2, 5, 9
 ADD, DELETE, DELETE_ALL = 0, 2, 3
-MAX_POINTS = 16000
 
 KNOWN: Color = (0.95, 0.75, 0.1, 1.0)
 # No colour of a robot that could stand beside it, on a dark background.
@@ -58,7 +57,8 @@ its extent."""
 MOST_POINTS = 4000
 """Points of a drawn trajectory; more are thinned evenly."""
 MOST_RANGES, MOST_CLOSURES = 200, 5000
-"""Newest ranges, sightings, and closures drawn: more would hide the map."""
+"""Newest ranges, sightings, and closures drawn: more would hide the map. RViz refuses a line list
+of more than 16 384 points, which are two for each of them or of a trajectory's."""
 MARKER_SHARE = 0.01
 """Least radius of a beacon, as a share of the extent of the map."""
 ARROW_LENGTH, ARROW_WIDTH = 6.0, 1.5
@@ -97,14 +97,12 @@ def replacing(before: Sequence[Marker], markers: Sequence[Marker]) -> list[Marke
         if (marker.namespace, marker.id) not in kept)]
 
 
-def line_list(namespace: str, segments: Array, color: Color, width: float) -> list[Marker]:
-    """Segments (k, 2, 3) as line lists of at most `MAX_POINTS` points each."""
-    points = np.asarray(segments, dtype=float).reshape(-1, 3)
-    return [
-        Marker(namespace, number, LINE_LIST, scale=(width, 0.0, 0.0), color=color,
-               points=points[start:start + MAX_POINTS])
-        for number, start in enumerate(range(0, len(points), MAX_POINTS))
-    ]
+def line_list(
+    namespace: str, number: int, segments: Array, color: Color, width: float
+) -> list[Marker]:
+    """Segments (k, 2, 3) as a line list, if there are any."""
+    return [Marker(namespace, number, LINE_LIST, scale=(width, 0.0, 0.0), color=color,
+                   points=segments.reshape(-1, 3))] if len(segments) else []
 
 
 def marker_array_bytes(stamp_ns: int, frame_id: str, markers: Sequence[Marker]) -> bytes:
@@ -177,13 +175,10 @@ def robot_markers(solution: Solution, graph: Graph, size: float) -> list[Marker]
         row, colour = drawn[robot], COLOURS[number % len(COLOURS)]
         if robot not in located:
             colour = (*colour[:3], FLOAT_ALPHA)
-        pieces: list[Marker] = []
         if robot in laid:
             track = trajectory(solution, graph, robot, MOST_POINTS)[1]
-            pieces = line_list(
-                'trajectories', np.stack([track[:-1], track[1:]], axis=1), colour, size / 2)
-        # Ids of different robots must not meet in one namespace.
-        markers += [replace(piece, id=1000 * number + piece.id) for piece in pieces]
+            markers += line_list('trajectories', number, np.stack([track[:-1], track[1:]], axis=1),
+                                 colour, size / 2)
         x, y, z = xyz(solution.estimate.translation[row:row + 1])[0].tolist()
         a, b, c, d = quats(solution.estimate.rotation[row:row + 1])[0].tolist()
         markers.append(Marker(
@@ -313,7 +308,7 @@ def measurement_lines(
             first, second = points[both[0]], points[both[1]]
         segments = np.stack([first, second], axis=1)
         markers += [
-            *line_list(name, segments[visible & ~bad & ~out], color, width),
-            *line_list(f'{name}_rejected', segments[visible & bad & ~out], REJECTED, 2 * width),
-            *line_list(f'{name}_ignored', segments[visible & out], IGNORED, width)]
+            *line_list(name, 0, segments[visible & ~bad & ~out], color, width),
+            *line_list(f'{name}_rejected', 0, segments[visible & bad & ~out], REJECTED, 2 * width),
+            *line_list(f'{name}_ignored', 0, segments[visible & out], IGNORED, width)]
     return markers

@@ -91,11 +91,7 @@ class CdrWriter:
     def __init__(self) -> None:
         self._parts: list[bytes] = [ENCAPSULATION]
         self._size = 0
-
-    @property
-    def size(self) -> int:
         """Bytes written so far, without the encapsulation header."""
-        return self._size
 
     def raw(self, data: bytes) -> CdrWriter:
         """Append bytes as they are."""

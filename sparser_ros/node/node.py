@@ -63,7 +63,7 @@ class SparserNode(Node):
         self._epochs_before = 0
         self._configured: Entities | None = None
         self._active: Entities | None = None
-        self.parameters.on_change(self.times.timed('configure', self._configure))
+        self.parameters.changed = self.times.timed('configure', self._configure)
         if begin:
             self.configure()
             try:
@@ -81,8 +81,7 @@ class SparserNode(Node):
         if config.node.map_file:
             config = saving.with_beacons(config, config.node.map_file)
         self._configured = Entities(self)
-        self.pipeline = Pipeline(
-            config, folder=self._journal_folder(config), deserialise=deserialise)
+        self.pipeline = Pipeline(config, deserialise, self._journal_folder(config))
         recording = self.pipeline.recording
         if recording.words:
             self.get_logger().info(recording.words)
@@ -159,26 +158,23 @@ class SparserNode(Node):
         steady, node = Clock(clock_type=ClockType.STEADY_TIME), config.node
         self._odometry_timer = OnDemandTimer(
             self, ODOMETRY_PERIOD_S, self.times.timed('odometry_in_map', self._follow))
-        self._solve_timer = None
-        for name, period, callback in (
+        timers = {name: self.create_timer(
+            period, self.times.timed(name, callback), clock=steady) for name, period, callback in (
             ('tf', 1.0 / node.tf_rate_hz, self._broadcast),
             ('intake', INTAKE_PERIOD_S, self._intake),
             ('poll', POLL_PERIOD_S, self._poll),
             ('solve', node.solve_period_s, self.pipeline.request_solve),
             ('status', node.status_period_s, self._report),
             ('diagnostics', node.status_period_s, self._diagnose),
-            ('discovery', DISCOVERY_PERIOD_S, self.inputs.discover),
-        ):
-            timer = self.create_timer(period, self.times.timed(name, callback), clock=steady)
-            if name == 'solve':
-                self._solve_timer = timer
+            ('discovery', DISCOVERY_PERIOD_S, self.inputs.discover))}
+        self._solve_timer = timers['solve']
 
     def _configure(self, config: SparserConfig) -> None:
         if self._configured is None:
             return
         self.pipeline.configure(config)
         self.outputs.configure(config)
-        if self._active is not None and self._solve_timer is not None:
+        if self._active is not None:
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
 
     def _broadcast(self) -> None:
@@ -370,10 +366,6 @@ class ManagedSparserNode(SparserNode, LifecycleNodeMixin):
             return TransitionCallbackReturn.ERROR
         self.get_logger().info(f'{name}: done')
         return SUCCESS
-
-    def destroy_node(self) -> None:
-        """End the solver processes, then the node."""
-        SparserNode.destroy_node(self)
 
 
 class Entities:

@@ -10,7 +10,6 @@ import math
 import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,11 +44,10 @@ class Parameters:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._options = {option.name: option for option in walk(SparserConfig)}
-        self._listeners: list[Callable[[SparserConfig], None]] = []
-        files = read_files(sys.argv, node.get_fully_qualified_name(), self._options)
-        self.hints = files.hints
-        """Parameter files of the command line in which nothing is for this node."""
-        self._written = files.written
+        self.changed: Callable[[SparserConfig], None] | None = None
+        """Called after every change of a live option."""
+        self._written, self.hints = read_files(
+            sys.argv, node.get_fully_qualified_name(), self._options)
         overrides = dict(node._parameter_overrides)
         refuse_unknown(overrides, self._options)
         self._values: dict[str, Any] = {}
@@ -65,10 +63,6 @@ class Parameters:
         if not self._apply_at_once:
             node.add_post_set_parameters_callback(self._apply)
 
-    def on_change(self, listener: Callable[[SparserConfig], None]) -> None:
-        """Call `listener(config)` after every change of a live option."""
-        self._listeners.append(listener)
-
     def _declare(self, option: FlatOption, override: Parameter | None) -> None:
         if override is not None and _says_nothing(option, override.value):
             # What `ros2 param dump` writes for an option without a value.
@@ -79,9 +73,9 @@ class Parameters:
             value = check(option, self._as_written(option, option.name, override.value))
             if option.type in (str, list[str]):
                 self._node._parameter_overrides[option.name] = Parameter(option.name, value=value)
-        default = list(option.default) if isinstance(option.default, tuple) else option.default
         try:
-            parameter = self._node.declare_parameter(option.name, default, descriptor(option))
+            parameter = self._node.declare_parameter(
+                option.name, option.default, descriptor(option))
         except ParameterException as error:
             raise ConfigError(f'{option.name}: {error}') from None
         if parameter.value is not None:
@@ -110,33 +104,32 @@ class Parameters:
 
     def _validate(self, parameters: Sequence[Parameter]) -> SetParametersResult:
         try:
-            self._changed(parameters)
+            self._with(parameters)
             if self._apply_at_once:
                 self._apply(parameters)
         except ConfigError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
-    def _changed(self, parameters: Sequence[Parameter]) -> dict[str, Any]:
+    def _with(self, parameters: Sequence[Parameter]) -> tuple[dict[str, Any], SparserConfig]:
+        """All values, and the configuration of them, after a change."""
         values = dict(self._values)
         for parameter in parameters:
             option = self._options.get(parameter.name)
             if option is not None:
                 values[option.name] = check(option, _plain(parameter.value))
-        build(SparserConfig, values)
-        return values
+        return values, build(SparserConfig, values)
 
     def _apply(self, parameters: Sequence[Parameter]) -> None:
-        values = self._changed(parameters)
+        values, config = self._with(parameters)
         if values == self._values:
             return
         for name in sorted(name for name in values if values[name] != self._values.get(name)):
             self._node.get_logger().info(
                 f'{name}: {values[name]!r} from now on, {self._values.get(name)!r} before')
-        self._values = values
-        self.config = build(SparserConfig, values)
-        for listener in self._listeners:
-            listener(self.config)
+        self._values, self.config = values, config
+        if self.changed is not None:
+            self.changed(self.config)
 
 
 def descriptor(option: FlatOption) -> ParameterDescriptor:
@@ -148,7 +141,7 @@ def descriptor(option: FlatOption) -> ParameterDescriptor:
         description=info.doc + unit,
         read_only=not info.live,
         # ROS has no empty list of a type and no null: those options check their own type.
-        dynamic_typing=isinstance(option.default, (list, tuple)) or type(None) in accepted,
+        dynamic_typing=isinstance(option.default, list) or type(None) in accepted,
     )
     if info.choices is not None:
         about.additional_constraints = 'one of ' + ', '.join(map(str, info.choices))
@@ -180,7 +173,7 @@ def refuse_unknown(overrides: Iterable[str], options: Mapping[str, FlatOption]) 
 
 def _says_nothing(option: FlatOption, value: Any) -> bool:
     """Whether a value stands for none; the parser of rcl takes `null` for a text."""
-    return value is None or (value == 'null' and option.default in (None, [], ()))
+    return value is None or (value == 'null' and option.default in (None, []))
 
 
 def _is_mapping(option: FlatOption) -> bool:
@@ -202,20 +195,13 @@ def _is_text(value: Any) -> bool:
         isinstance(item, str) for item in value))
 
 
-@dataclass(frozen=True)
-class ParamsFiles:
-    """What ROS does not tell of the files behind `--params-file`."""
-
-    written: Mapping[str, Any]
-    """Values for this node by dotted name; numbers remember how they were written."""
-    hints: tuple[str, ...]
-    """Files in which nothing is for this node."""
-
-
 def read_files(
     arguments: Sequence[str], node: str, options: Mapping[str, FlatOption]
-) -> ParamsFiles:
-    """The files in a command line; `node` is the full name of this one.
+) -> tuple[dict[str, Any], list[str]]:
+    """What ROS does not tell of the files in a command line; `node` is the full name of this one.
+
+    Values for this node by dotted name, whose numbers remember how they were written; and what to
+    say of files in which nothing is for this node.
 
     ConfigError for a file that ROS reads without a word although it cannot mean that: a name that
     stands there twice, or our parameters under the name of another node.
@@ -242,12 +228,12 @@ def read_files(
                 f'{node}: call their block {node} or /**')
         hints.append(f'nothing in {path} is for this node, {node}: it names {", ".join(names)}; '
                      'its values are not used')
-    return ParamsFiles(dict(flat(values)), tuple(hints))
+    return dict(flat(values)), hints
 
 
 def _is_ours(names: Sequence[str], options: Mapping[str, FlatOption]) -> bool:
     """Whether the parameters of a block are ours, though its name is not."""
     tops = {name.split('.')[0] for name in options}
     own = [name for name in names if name.split('.')[0] not in ROS_OWN]
-    ours = [name for name in own if name in options or name.split('.')[0] in tops]
+    ours = [name for name in own if name.split('.')[0] in tops]
     return bool(own) and len(ours) >= OUR_SHARE * len(own)

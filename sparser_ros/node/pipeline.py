@@ -27,19 +27,11 @@ RELEASE_STEP_S = 0.01
 """Between two looks whether the disk has what a thinning waits for."""
 
 
-def _no_objects(kind: str, _data: bytes) -> Any:
-    raise TypeError(f'nobody makes objects of {kind} here')
-
-
 class Pipeline:
-    """Data in, solutions out; nothing here blocks.
-
-    `steady` is a monotonic clock in seconds.
-    """
+    """Data in, solutions out; nothing here blocks."""
 
     def __init__(
-        self, config: SparserConfig, *, folder: Path | None = None,
-        deserialise: Deserialise = _no_objects, steady: Callable[[], float] = time.monotonic,
+        self, config: SparserConfig, deserialise: Deserialise, folder: Path | None = None
     ) -> None:
         """`folder` holds the journal; `deserialise(type, bytes)` makes objects of messages."""
         self._deserialise = deserialise
@@ -55,14 +47,13 @@ class Pipeline:
             self.frontend.thinnings, paused=config.node.start_paused)
         self._paused = config.node.start_paused
         self.solution: Solution | None = None
-        self._steady = steady
         self._begin()
         for increment in session.increments:
             self._keep(increment)
             self._submitted = increment.sequence
         self.recording.release()
         # What waited for newer data when the node ended may have waited long enough.
-        self._flushed = not session.messages
+        self.flushed = not session.messages
 
     def _begin(self) -> None:
         self.handed = HandedOver(self.config.dimension)
@@ -80,8 +71,9 @@ class Pipeline:
         """Increments whose messages are not on disk yet, with the record that holds them; and
         thinnings, which what follows waits for."""
         self._requested = -1
-        self._last_data = self._steady()
-        self._flushed = True
+        self._last_data = time.monotonic()
+        self.flushed = True
+        """Whether nothing waits in the reorder window for want of newer data."""
         self.solution = None
 
     @property
@@ -101,18 +93,18 @@ class Pipeline:
 
     def touched(self) -> None:
         """Note that a sensor message has arrived."""
-        self._last_data, self._flushed = self._steady(), False
+        self._last_data, self.flushed = time.monotonic(), False
 
     def intake(self) -> bool:
         """Turn buffered data into keyframes and hand them to the solver; true if there were any.
 
         After `flush_after_s` of silence whatever waits for its reorder window is resolved.
         """
-        silent = self._steady() - self._last_data > self.config.node.flush_after_s
-        flush = silent and not self._flushed
+        silent = time.monotonic() - self._last_data > self.config.node.flush_after_s
+        flush = silent and not self.flushed
         number = self.recording.take(flush)
         increment = self.frontend.take(flush=flush)
-        self._flushed = self._flushed or flush
+        self.flushed = self.flushed or flush
         if increment is not None:
             self._keep(increment)
             self._waiting.append((number, increment))
@@ -228,11 +220,6 @@ class Pipeline:
         return solution
 
     @property
-    def flushed(self) -> bool:
-        """True when nothing waits in the reorder window for want of newer data."""
-        return self._flushed
-
-    @property
     def up_to_date(self) -> bool:
         """True when the newest solution includes everything handed over, every thinning too."""
         if self._thinning is not None or self._coming is not None:
@@ -240,15 +227,9 @@ class Pipeline:
         return self.newest_sequence < 0 or (
             self.solution is not None and self.solution.sequence >= self.newest_sequence)
 
-    def graph_of(self, sequence: int) -> Graph:
-        """The graph of increments 0..sequence without what the operator ignores.
-
-        Costs time, for a thread of its own.
-        """
-        return self.store_of(sequence).graph
-
     def store_of(self, sequence: int) -> GraphStore:
-        """Increments 0..sequence under the operator's rulings; for a thread of its own."""
+        """Increments 0..sequence under the operator's rulings; `graph` of it is without what these
+        ignore. Costs time, for a thread of its own."""
         return self.handed.store(sequence, self.rulings)
 
     def receive(self, route: Route, data: bytes, received_ns: int) -> None:

@@ -11,7 +11,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,13 +22,13 @@ from ..config.sparser import SparserConfig
 from ..frontend import record
 from ..frontend.record import RecordedOdometry
 from ..graph import Estimate, Graph, with_estimate
+from ..graph.parts import listed
 from ..io import atomic, beacon_file, pyfg, report, tum
 from ..io.beacon_file import SavedBeacon
 
 T = TypeVar('T')
 MOST_LISTED = 20
 """Names of maps, or of what a map lacks, in one answer."""
-NOT_RECORDED: Mapping[str, RecordedOdometry] = MappingProxyType({})
 
 
 def apart(work: Callable[..., T], *arguments: Any) -> T:
@@ -44,11 +43,11 @@ def apart(work: Callable[..., T], *arguments: Any) -> T:
                 'memory?') from None
 
 
-def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = '',
-         odometry: Mapping[str, RecordedOdometry] = NOT_RECORDED) -> Path:
+def save(config: SparserConfig, graph: Graph, solution: Solution, name: str,
+         odometry: Mapping[str, RecordedOdometry]) -> Path:
     """Write a new folder below `node.save_directory`, whole or not at all; its absolute path.
 
-    Its name is that of the time of day, or the one given; SparserError where that is taken.
+    Its name is that of the time of day, or the one given, if any; SparserError where that is taken.
 
     `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`
     and `map.json`, `<robot>.tum` of every robot that has a pose in `map` (the first line says of
@@ -116,13 +115,7 @@ def find(config: SparserConfig, name: str) -> Path:
         raise FormatError(name, None, f'no name of a map: {error}') from None
     raise FormatError(
         name or 'no name', None, 'cannot be read: no such map; '
-        f'in {directory} there are: {listed([path.name for path in maps]) or "none"}')
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in one line, the last ones counted."""
-    rest = len(names) - MOST_LISTED
-    return ', '.join(names[:MOST_LISTED]) + (f' and {rest} more' if rest > 0 else '')
+        f'in {directory} there are: {listed([path.name for path in maps], MOST_LISTED) or "none"}')
 
 
 def missing(solution: Solution, beacons: Sequence[str]) -> list[str]:
@@ -137,7 +130,8 @@ def missing(solution: Solution, beacons: Sequence[str]) -> list[str]:
     if not np.any(located):
         lacks.append('no beacon is located, so that no node can start in this map')
     elif unknown:
-        lacks.append(f'{len(unknown)} of {len(located)} beacons are not located: {listed(unknown)}')
+        lacks.append(f'{len(unknown)} of {len(located)} beacons are not located: '
+                     f'{listed(unknown, MOST_LISTED)}')
     return lacks
 
 
@@ -176,7 +170,7 @@ def found_radios(
     That is biases and places of antennas; {} where it has found nothing.
     """
     # The calibration takes 0.1 s to load, which the node need not wait for.
-    from ..backend.calibrate.results import moved_lever_arm, radios_of
+    from ..backend.calibrate.results import corrected_radios
     from ..backend.integrity.hypotheses import ALL_RADIOS
     from ..backend.integrity.radio_errors import BIAS
     from ..backend.session.audited_map import antennas_of
@@ -187,19 +181,7 @@ def found_radios(
         common = bias.pop(ALL_RADIOS)
         bias = {name: bias.get(name, common) for name in (*graph.robots, *graph.landmarks.names)}
     moved = antennas_of(solution.findings, graph.dimension)
-    radios = {name: dict(radio) for name, radio in config.radios.items()}
-    specs = config.radio_specs()
-    for name in {**bias, **moved}:
-        kind = 'robot' if name in graph.robots else 'beacon'
-        for radio in radios_of(specs, kind, name):
-            entry = radios.setdefault(radio, {kind: name})
-            if name in bias:
-                before = specs[radio].bias_m if radio in specs else 0.0
-                entry['bias_m'] = round(before + bias[name], 4)
-            if name in moved:
-                entry['lever_arm'] = moved_lever_arm(
-                    entry.get('lever_arm', []), np.array(moved[name]))
-    return radios if bias or moved else {}
+    return corrected_radios(config, graph.robots, bias, moved, {}) if bias or moved else {}
 
 
 def with_beacons(config: SparserConfig, path: Path | str) -> SparserConfig:

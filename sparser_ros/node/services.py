@@ -100,14 +100,14 @@ class Services:
         if solution is None:
             response.message = 'nothing to save: there is no solution yet'
             return response
-        graph_of, config, name = pipeline.graph_of, pipeline.config, getattr(request, 'name', None)
+        store_of, config, name = pipeline.store_of, pipeline.config, getattr(request, 'name', None)
         odometry = pipeline.frontend.recorded_odometry()
         lacks = saving.missing(solution, pipeline.graph.landmarks.names)
 
         def written() -> Path:
             if name is not None:
                 saving.check_name(name)
-            return saving.apart(saving.save, config, graph_of(solution.sequence), solution,
+            return saving.apart(saving.save, config, store_of(solution.sequence).graph, solution,
                                 name or '', dict(odometry))
 
         work = background(written)

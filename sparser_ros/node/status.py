@@ -194,9 +194,9 @@ class StatusPublisher:
                 'restarts': worker.restarts, 'pid': worker.pid,
                 'journal': pipeline.recording.path or 'none',
                 'max_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-                **({} if solution is None else {
+                **({} if solution is None else {'status': solution.status.value, **{
                     name: getattr(solution.stats, name) for name in (
-                        'backend', 'backend_reason', 'kernel', 'iterations', 'cost_final')}),
+                        'backend', 'backend_reason', 'kernel', 'iterations', 'cost_final')}}),
             }),
             _status(f'{name}: callbacks',
                     WARN if greatest_s > LONG_CALLBACK_S or times.errors else OK,

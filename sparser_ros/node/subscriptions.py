@@ -7,7 +7,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -41,11 +41,11 @@ PATTERN_TYPES = {
 LATCHED = 'frames'
 """Kind of input that is published once, and kept for late subscribers."""
 DEPTH = 10_000
-"""Messages in the queue of a topic."""
+"""Messages in the queue of a topic: bursts come while a solve is published."""
 STATIC_DEPTH = 100
 """Every node that knows constant transforms publishes them in one message."""
 PRECIOUS = ('closures', 'fixes', LATCHED)
-"""Rare kinds of input: asked for reliably."""
+"""Rare kinds of input: always asked for reliably."""
 OPTIONAL = (*PRECIOUS, 'sightings')
 """Kinds whose silence is no fault."""
 
@@ -73,7 +73,7 @@ class Input:
 
     route: Route
     reliable: bool
-    subscription: Subscription | None = None
+    subscription: Subscription = field(init=False)
     count: int = 0
     lost: int = 0
     """Messages that the middleware says it lost."""
@@ -107,15 +107,6 @@ class Input:
         """True when it is published once."""
         return self.route.kind == LATCHED
 
-    @property
-    def precious(self) -> bool:
-        """True when it is always asked for reliably."""
-        return self.route.kind in PRECIOUS
-
-    def publishers(self, node: Node) -> int:
-        """How many publishers the topic has."""
-        return int(node.count_publishers(self.topic))
-
     def arrived(self, offset_s: float | None) -> None:
         """Note one more message."""
         now = time.monotonic()
@@ -126,23 +117,10 @@ class Input:
         self.offset_s = offset_s
 
 
-def input_profile(*, reliable: bool, latched: bool = False) -> QoSProfile:
-    """Sensor data in: a deep queue, because bursts come while a solve is published.
-
-    `latched`: also what was published before.
-    """
-    return QoSProfile(
-        depth=STATIC_DEPTH if latched else DEPTH,
-        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE)
-
-
 def _fetched(item: Input) -> list[tuple[int, Input, bytes]]:
     """What waits in the queue of a topic, with the times of publication."""
     subscription = item.subscription
     fetched: list[tuple[int, Input, bytes]] = []
-    if subscription is None:
-        return []
     with subscription.handle:
         while len(fetched) < MOST_FETCHED:
             taken = subscription.handle.take_message(subscription.msg_type, True)
@@ -227,15 +205,21 @@ class Subscriptions:
         node = self.node
         resolved = node.resolve_topic_name(item.topic)
         chosen = f'qos_overrides.{resolved}.subscription.reliability' in node._parameter_overrides
-        may_change = not chosen and not item.precious and (
+        may_change = not chosen and item.route.kind not in PRECIOUS and (
             self.config.node.qos.reliability == 'auto')
         policies = [QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH]
         if not may_change:
             policies.append(QoSPolicyKind.RELIABILITY)
+        profile = QoSProfile(
+            depth=STATIC_DEPTH if item.latched else DEPTH,
+            reliability=ReliabilityPolicy.RELIABLE if item.reliable
+            else ReliabilityPolicy.BEST_EFFORT,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL if item.latched
+            else DurabilityPolicy.VOLATILE)
         item.subscription = node.create_subscription(
             message_type(item.route.type), item.topic,
             self.times.timed('data', functools.partial(self._arrived, item)),
-            input_profile(reliable=item.reliable, latched=item.latched),
+            profile,
             raw=True,
             event_callbacks=SubscriptionEventCallbacks(
                 incompatible_qos=self.times.timed(
@@ -294,8 +278,7 @@ class Subscriptions:
 
     def _downgrade(self, item: Input) -> None:
         item.downgrade, item.reliable = False, False
-        if item.subscription is not None:
-            self.node.destroy_subscription(item.subscription)
+        self.node.destroy_subscription(item.subscription)
         self._open(item)
         self.node.get_logger().info(f'{item.topic}: heard as best effort, like its publisher')
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array, Index
-from ..config import BackendConfig, SparserError
+from ..config import SparserError
 from ..graph import Estimate, Graph
+from ..io import atomic
 
 # Okabe and Ito's palette: distinguishable with colour-vision deficiency and in grey print.
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#D55E00', '#B8A800', '#444444')
@@ -22,8 +21,6 @@ REJECTED = '#D62728'
 FAINT = '#8A8A8A'
 FORMATS = ('.png', '.svg', '.pdf', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.eps')
 MISSING_MATPLOTLIB = 'pictures need matplotlib: pip install matplotlib'
-REJECTED_BELOW = BackendConfig().rejected_weight
-"""Robust weight below which a measurement is drawn as rejected."""
 MOST_LINKS = 1500
 """Ranges or closures drawn; more are thinned evenly, since their lines would hide the map."""
 SHOWN_PERCENTILE = 99.0
@@ -56,10 +53,10 @@ def figure(path: Path | str, width_in: float, height_in: float) -> Iterator[Any]
     drawing = new_figure(width_in, height_in)
     yield drawing
     try:
-        write_whole(Path(path), drawing.savefig)
-    except (OSError, ValueError) as error:
-        text = getattr(error, 'strerror', None) or error
-        raise SparserError(f'{path}: cannot be drawn: {text}') from None
+        with atomic.replacing(path) as temporary:
+            drawing.savefig(temporary)
+    except ValueError as error:
+        raise SparserError(f'{path}: cannot be drawn: {error}') from None
 
 
 def new_figure(width_in: float, height_in: float) -> Any:
@@ -72,15 +69,6 @@ def new_figure(width_in: float, height_in: float) -> Any:
     drawing = Figure(figsize=(width_in, height_in), dpi=150, layout='constrained')
     FigureCanvasAgg(drawing)
     return drawing
-
-
-def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Make the folder of a file, which appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f'.{path.name}.', dir=path.parent) as scratch:
-        temporary = Path(scratch) / path.name
-        write(temporary)
-        os.replace(temporary, path)
 
 
 def link_path(graph: Graph, estimate: Estimate, source: Index, target: Index) -> Array:

@@ -11,7 +11,9 @@ import numpy as np
 from ..array_types import Array, Mask
 from ..config import SparserError
 from ..graph import Estimate, Graph
-from .figure import FAINT, REJECTED, REJECTED_BELOW, figure, link_path, robot_colours
+from ..io.availability import share_text
+from ..io.report import REJECTED_BELOW
+from .figure import FAINT, REJECTED, figure, link_path, robot_colours
 
 CLOSURE = '#222222'
 """No robot's colour: closures lie on the trajectories that they join."""
@@ -61,15 +63,15 @@ def draw(
     title: str = '',
     untrusted: Mapping[str, str] | None = None,
     located: Mask | None = None,
-    notes: Mapping[str, str] | None = None,
+    fix_share: Mapping[str, Mapping[str, float]] | None = None,
     covariances: Mapping[str, Any] | None = None,
 ) -> None:
     """Draw a map on a figure; `truth` in the frame of the estimate, `weights` robust weights by
     table.
 
     `untrusted`: robot -> why, of robots whose trajectory is drawn faint, broken and with that word;
-    `located` (m,): landmarks that have a place, others are drawn hollow (None: all have). `notes`:
-    robot -> what the legend says of it besides. `covariances`: as in
+    `located` (m,): landmarks that have a place, others are drawn hollow (None: all have).
+    `fix_share`: robot -> shares of time by fix, which the legend says. `covariances`: as in
     `io.report.covariance_fields`, of which ellipses are drawn in the plane.
     """
     untrusted, plane = untrusted or {}, graph.dimension == 2
@@ -84,7 +86,7 @@ def draw(
             axes.plot(*truth.translation[graph.pose_rows(number)].T, color=FAINT,
                       linewidth=0.9, linestyle=(0, (4, 2)), zorder=2,
                       label='reference' if number == 0 else None)
-    _draw_trajectories(axes, graph, estimate, untrusted, notes or {})
+    _draw_trajectories(axes, graph, estimate, untrusted, fix_share or {})
     _draw_landmarks(axes, graph, estimate.landmarks, located)
     _draw_rejected(axes, graph, estimate, rejected)
     if covariances and plane:
@@ -163,7 +165,7 @@ def _draw_lines(axes: Any, path: Array, colour: str, alpha: float, label: str) -
 
 def _draw_trajectories(
     axes: Any, graph: Graph, estimate: Estimate, untrusted: Mapping[str, str],
-    notes: Mapping[str, str],
+    fix_share: Mapping[str, Mapping[str, float]],
 ) -> None:
     """One line per robot, a ring where it starts and a dot where it ends."""
     colours = robot_colours(graph.robots)
@@ -172,7 +174,7 @@ def _draw_trajectories(
         if not len(track):
             continue
         why = untrusted.get(robot, '')
-        words = '; '.join(filter(None, (why, notes.get(robot, ''))))
+        words = '; '.join(filter(None, (why, share_text(fix_share.get(robot, {})))))
         style: dict[str, Any] = {'color': colours[robot], 'alpha': 0.4 if why else 1.0}
         axes.plot(*track.T, linewidth=1.4, linestyle='--' if why else '-', zorder=4,
                   label=f'{robot} ({words})' if words else robot, **style)

@@ -18,6 +18,8 @@ from ..array_types import Array
 from ..config import RobustConfig
 from ..graph import Estimate, Graph, range_residuals, squared_residuals
 from ..graph.ends import range_ends
+from ..io.report import whitened
+from ..io.run_folder import RunFolder
 from ..solver.robust import KERNELS, thresholds
 from . import map as map_plot
 from .figure import COLOURS, draw_histograms, new_figure
@@ -39,14 +41,9 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; }
 '''
 
 
-def run_page(
-    name: str, graph: Graph, estimate: Estimate, report: Mapping[str, Any],
-    covariances: Mapping[str, Any], residuals: Mapping[str, Array], notes: Mapping[str, str],
-) -> str:
-    """HTML of a solved graph; `report` and `covariances` may be empty.
-
-    `residuals` are whitened, by table; `notes`: what the legend of the map says of a robot.
-    """
+def run_page(run: RunFolder) -> str:
+    """HTML of a solved graph."""
+    graph, estimate, report, covariances = run.graph, run.estimate, run.report, run.covariances
     beacons = report.get('beacons') or {}
     located = np.array([beacons.get(mark, {'located': True})['located']
                         for mark in graph.landmarks.names], dtype=bool)
@@ -56,8 +53,9 @@ def run_page(
         cost=report.get('cost_final'), untrusted={
             robot: state['location'] for robot, state in (report.get('locations') or {}).items()
             if state['location'] not in PLACED},
-        notes=notes)
-    residuals = {kind: values for kind, values in residuals.items() if len(values)}
+        fix_share=report.get('fix_share'))
+    residuals = {
+        kind: values for kind, values in whitened(graph, estimate).items() if len(values)}
     parts = [
         _heading('Summary'),
         *(_paragraph('warn', f'Warning: {text}')
@@ -80,7 +78,7 @@ def run_page(
             for title, axis, points, log in curves)]
     if report.get('calibration'):
         parts += [_heading('Calibration'), *_calibration(report['calibration'])]
-    return _page(f'sparser: {name}', parts)
+    return _page(f'sparser: {run.name}', parts)
 
 
 def final_weights(graph: Graph, estimate: Estimate, kernel: str) -> dict[str, Array]:

@@ -72,7 +72,8 @@ def test_everything_arrives_in_order_and_in_time(bag, odometry):
         node.create_publisher(SolverStatus, '~/status', 1)  # as our node has it
 
         def play():
-            assert player.wait_for_listeners(PATIENCE_S, '/listener') and player.found_node
+            player.wait_for_listeners(PATIENCE_S, '/listener')
+            assert player.found_node and not player.unheard()
             reports.append(player.play())
 
         thread = threading.Thread(target=play)
@@ -130,13 +131,11 @@ def test_a_node_that_hears_nothing_of_the_bag_is_told_what_there_is(bag, odometr
     """A launch without parameters: the player ends with the topics that the bag has."""
     with friend('deaf') as (node, until), player_of(bag, node) as player:
         node.create_publisher(SolverStatus, '~/status', 1)
-        answers = []
-        thread = threading.Thread(target=lambda: answers.append(
-            player.wait_for_listeners(PATIENCE_S, '/deaf', settle_s=0.0)))
+        thread = threading.Thread(
+            target=player.wait_for_listeners, args=(PATIENCE_S, '/deaf'))
         thread.start()
-        until(lambda: answers)
-        thread.join()
-        assert answers == [False] and player.found_node and player.heard == frozenset()
+        until(lambda: not thread.is_alive())
+        assert player.unheard() and player.found_node and player.heard == frozenset()
         assert f'{odometry} [nav_msgs/msg/Odometry], /uwb/ranges' in player.misfit()
 
 

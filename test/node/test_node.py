@@ -242,7 +242,7 @@ def test_robots_stay_located_while_keyframes_go_and_processes_die(tmp_path):
             sent = sum('odom' in topic for _, topic, _ in scene.events[:end])
             assert world.until(lambda: world.counters()['odometry']['received'] == sent)  # noqa: B023
             solution, cut = world.solved(), end
-            assert pipeline.graph_of(solution.sequence).validate().n_poses == len(
+            assert pipeline.store_of(solution.sequence).graph.validate().n_poses == len(
                 solution.estimate.translation)
         assert pipeline.frontend.thinnings >= known + 3
         assert pipeline.worker.state.restarts > restarts

@@ -18,7 +18,7 @@ from sparser_ros.node.saving import apart, found_radios, merged_radios, missing
 def paths(world):
     """{(robot, stamp_ns): (2,)} of the newest solution."""
     solution = world.node.pipeline.solution
-    graph = world.node.pipeline.graph_of(solution.sequence)
+    graph = world.node.pipeline.store_of(solution.sequence).graph
     return {(graph.robots[robot], stamp): place for robot, stamp, place in zip(
         graph.poses.robot.tolist(), graph.poses.stamp_ns.tolist(), solution.estimate.translation,
         strict=True)}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ...array_types import Array
-from ...config.inputs_config import RadioSpec
 from ...config.sparser import SparserConfig
 from ...graph import range_residuals
 from ..integrity.noise import MOVES, TURNS
@@ -252,29 +250,19 @@ def radio_settings(
     radios of one robot get the same values, since the graph does not tell them apart, and what is
     significant and plausible of `levers` is added to the lever arm of each.
     """
-    wrong = {lever.robot: np.array(lever.error_m) for lever in levers
-             if lever.to_move(SIGNIFICANT)}
+    wrong = {lever.robot: lever.error_m for lever in levers if lever.to_move(SIGNIFICANT)}
     alpha = found.parameters.scale
-    heard = set(np.concatenate([found.ends.first, found.ends.second]).tolist())
+    heard = np.unique(np.concatenate([found.ends.first, found.ends.second])).tolist()
+    names = {number: found.ends.names[number] for number in heard}
     used = found.noise if noise else None
-    specs = config.radio_specs()
-    radios: dict[str, dict[str, Any]] = {
-        name: dict(config.radios[name]) for name in config.radios}
-    robots = len(found.graph.robots)
-    for number, name in enumerate(found.ends.names):
-        if number not in heard:
-            continue
-        kind = 'robot' if number < robots else 'beacon'
-        for radio in radios_of(specs, kind, name):
-            entry = radios.setdefault(radio, {kind: name})
-            before = specs[radio].bias_m if radio in specs else 0.0
-            entry['bias_m'] = round(
-                alpha * before + float(found.parameters.bias_m[number]), _DIGITS)
-            if kind == 'robot' and name in wrong:
-                entry['lever_arm'] = moved_lever_arm(entry.get('lever_arm', []), wrong[name])
-            if used is not None and used.known[number]:
-                entry['range_sigma_m'] = round(
-                    max(float(np.sqrt(used.radio_variance[number])), 10.0**-_DIGITS), _DIGITS)
+    sigma_m = {} if used is None else {
+        name: max(float(np.sqrt(used.radio_variance[number])), 10.0**-_DIGITS)
+        for number, name in names.items() if used.known[number]}
+    radios = corrected_radios(
+        config, found.graph.robots,
+        {name: float(found.parameters.bias_m[number]) for number, name in names.items()},
+        {name: error for name, error in wrong.items() if name in names.values()},
+        sigma_m, alpha)
     ranges: dict[str, Any] = {
         'scale': float(alpha * config.ranges.scale), 'bias_m': alpha * config.ranges.bias_m}
     if used is not None:
@@ -282,12 +270,33 @@ def radio_settings(
     return {'radios': radios, 'ranges': ranges}
 
 
-def radios_of(specs: Mapping[str, RadioSpec], kind: str, name: str) -> list[str]:
-    """The configured radios of a 'robot' or 'beacon'; else the one that bears its name."""
-    return [radio for radio, spec in specs.items() if getattr(spec, kind) == name] or [name]
+def corrected_radios(
+    config: SparserConfig, robots: Collection[str], bias_m: Mapping[str, float],
+    error_m: Mapping[str, Sequence[float]], sigma_m: Mapping[str, float], scale: float = 1.0,
+) -> dict[str, dict[str, Any]]:
+    """The configured radios with what was found on top, by the names of robots and beacons.
+
+    Biases, in addition to those configured times `scale`; errors of lever arms; `sigma_m` are
+    shares of the noise. Where no radio is configured, the one that bears the name is new.
+    """
+    specs = config.radio_specs()
+    radios = {name: dict(radio) for name, radio in config.radios.items()}
+    for name in {**bias_m, **error_m}:
+        kind = 'robot' if name in robots else 'beacon'
+        own = [radio for radio, spec in specs.items() if getattr(spec, kind) == name] or [name]
+        for radio in own:
+            entry = radios.setdefault(radio, {kind: name})
+            if name in bias_m:
+                before = specs[radio].bias_m if radio in specs else 0.0
+                entry['bias_m'] = round(scale * before + bias_m[name], _DIGITS)
+            if name in error_m:
+                entry['lever_arm'] = _moved(entry.get('lever_arm', []), error_m[name])
+            if name in sigma_m:
+                entry['range_sigma_m'] = round(sigma_m[name], _DIGITS)
+    return radios
 
 
-def moved_lever_arm(lever_arm: list[float], error_m: Array) -> list[float]:
+def _moved(lever_arm: list[float], error_m: Sequence[float]) -> list[float]:
     """A lever arm with an error added to its first coordinates; [] is the origin of the robot."""
     place = np.zeros(max(len(lever_arm), len(error_m)))
     place[: len(lever_arm)] = lever_arm

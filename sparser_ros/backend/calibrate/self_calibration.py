@@ -19,7 +19,7 @@ from scipy.special import chdtrc, ndtri
 from ...array_types import Array, Mask
 from ...config import ConfigError, RobustConfig, SolverConfig, SolverError
 from ...config.calibration_config import CalibrationConfig
-from ...config.solver_config import LiveRobustConfig
+from ...config.solver_config import LIVE_ROBUST
 from ...graph import Estimate, Graph, PointPriors, range_residuals
 from ...graph.ends import RangeEnds, range_ends
 from ...graph.precision import chi_square_kappa
@@ -247,7 +247,7 @@ def _decided(
 
 
 def _doubting(config: SolverConfig) -> RobustConfig:
-    return LiveRobustConfig() if config.robust.kernel == 'none' else config.robust
+    return LIVE_ROBUST if config.robust.kernel == 'none' else config.robust
 
 
 def robust_solver(config: SolverConfig) -> Solve:

@@ -23,7 +23,7 @@ from sparser_ros.backend.process.solver_process import AuditRest
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig, WatchdogConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.config.solver_config import LiveSolverConfig
+from sparser_ros.config.solver_config import LIVE_SOLVER
 
 QUIET = AuditConfig(period_s=0.0)
 """Audits when the graph has grown, or when asked for."""
@@ -293,9 +293,9 @@ import sparser_ros.backend.process.preloaded
 print('PRELOADED', threading.active_count(), flush=True)
 before = set(sys.modules)
 from sparser_ros.backend.observability.observability import warm_up as warm_up_comparison
-from sparser_ros.config.solver_config import LiveSolverConfig
+from sparser_ros.config.solver_config import LIVE_SOLVER
 from sparser_ros.solver.warm_up import warm_up
-warm_up(2, LiveSolverConfig())
+warm_up(2, LIVE_SOLVER)
 warm_up_comparison(2)
 print('IMPORTED', sorted(set(sys.modules) - before))
 """
@@ -334,7 +334,7 @@ def test_a_fork_imports_nothing_more_and_no_kernel_is_compiled_before_it():
 def test_a_bias_is_told_with_a_verdict_and_taken_off(monkeypatch):
     monkeypatch.setattr(solver_process, '_REST_OF_CALIBRATION', 0.0)
     options = dataclasses.replace(
-        config(robots=('A', 'B', 'C'), solver=LiveSolverConfig(), worker='thread',
+        config(robots=('A', 'B', 'C'), solver=LIVE_SOLVER, worker='thread',
                audit=AuditConfig(period_s=0.0),
                # Else the bias is taken off as a fault, without a calibration.
                integrity=IntegrityConfig(doubt_ranges=False)),

@@ -19,7 +19,7 @@ from sparser_ros.backend.calibrate.self_calibration import self_calibrate
 from sparser_ros.backend.integrity.radio_errors import BIAS, RadioErrors
 from sparser_ros.backend.session import audited_map
 from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.config.solver_config import LiveSolverConfig
+from sparser_ros.config.solver_config import LIVE_SOLVER
 from sparser_ros.graph import is_landmark, range_residuals
 
 KNOWN = (0, 1, 2, 3, 4, 5)
@@ -32,7 +32,7 @@ def world():
 
 def live_config(**options):
     return replace(
-        config(robots=('A', 'B', 'C'), solver=LiveSolverConfig()),
+        config(robots=('A', 'B', 'C'), solver=LIVE_SOLVER),
         calibration=CalibrationConfig(**options))
 
 
