@@ -145,15 +145,18 @@ colcon_build() {
 }
 
 build_workspace() {
-    local overlay='' failed=''
+    local name missing=() overlay='' failed=''
     say 'building the messages and services (about half a minute)'
     rm -rf "$ROOT/build" "$INSTALL" "$ROOT/log" "$OVERLAY"
     # CMake refuses exported include directories below the source directory, and NumPy's lies in
     # our virtual environment; seen through this link it does not.
     mkdir -p "$CACHE/src"
     ln -sfn ../.. "$CACHE/src/sparser_ros"
-    if [ "$MODE" = wheels ] || ! has_module tf2_msgs; then
-        colcon_build overlay "$OVERLAY" test/overlay/tf2_msgs &
+    for name in tf2_msgs tf_transformations; do
+        { [ "$MODE" != wheels ] && has_module "$name"; } || missing+=("test/overlay/$name")
+    done
+    if [ ${#missing[@]} -gt 0 ]; then
+        colcon_build overlay "$OVERLAY" "${missing[@]}" &
         overlay=$!
     fi
     colcon_build main "$INSTALL" .cache/src/sparser_ros || failed=1

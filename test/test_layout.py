@@ -15,7 +15,7 @@ PACKAGE = ROOT / 'sparser_ros'
 # From top to bottom; a folder imports from itself and from those after it.
 LAYERS = [
     'demo', 'node', 'cli', 'backend/replay', 'backend/process', 'backend/session',
-    'backend/calibrate', 'backend/integrity', 'backend/observability', 'frontend', 'plot', 'io',
+    'backend/calibrate', 'backend/integrity', 'backend/observability', 'frontend', 'io', 'plot',
     'solver', 'graph', 'linalg', 'config',
 ]
 # `sparser play` publishes through ROS, and loads it only when it runs.
@@ -23,7 +23,7 @@ REACHES_UP = {('cli/bag_commands.py', 'demo')}
 
 ROS = re.compile(
     r'(rclpy|rclcpp|rosidl\w*|builtin_interfaces|\w+_interfaces|\w+_msgs|std_srvs|tf2_\w+|launch\w*'
-    r'|ament_\w+|diagnostic_updater|rosbag2_py|sparser_ros\.(msg|srv))(\.|$)'
+    r'|ament_\w+|tf_transformations|diagnostic_updater|rosbag2_py|sparser_ros\.(msg|srv))(\.|$)'
 )
 
 MODULES = sorted(PACKAGE.rglob('*.py'))

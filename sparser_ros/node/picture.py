@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import tf_transformations
 from scipy.special import chdtri
 
 from ..array_types import Array, Index, Mask
@@ -39,7 +40,9 @@ class Transform:
     @property
     def quat_xyzw(self) -> Array:
         """(4,): the rotation as a unit quaternion."""
-        return quats(self.rotation[None])[0]
+        matrix = np.eye(4)
+        matrix[:3, :3] = self.rotation
+        return np.asarray(tf_transformations.quaternion_from_matrix(matrix))
 
 
 def lifted(rotation: Array, translation: Array) -> Transform:
