@@ -247,7 +247,6 @@ class Assembly:
         self._sequence = self._n_poses = self.newest_ns = 0
         """Increments, poses that are not thinned, and the newest stamp of data so far."""
         self._most = self._next_thinning = self._config.keyframes.max_count
-        self.thinnings = self.keyframes_thinned = 0
 
     def thin(self) -> Mask | None:
         """Forget old keyframes where there are too many, right after `finish`; a mask (n,) of the
@@ -273,8 +272,6 @@ class Assembly:
         for track in self._tracks:
             rows = np.array(track.rows, dtype=np.int64)
             track.thin(keep[rows], place[rows[keep[rows]]])
-        self.thinnings += 1
-        self.keyframes_thinned += n - self._n_poses
         return ~keep
 
     def begin(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..array_types import Array, Mask
@@ -50,6 +50,7 @@ class Frontend:
             Attitudes(shared)]
         self._intakes = {intake.kind: intake for intake in intakes}
         self._assembly = Assembly(shared)
+        self.thinnings = self.keyframes_thinned = 0
 
     def reset(self, config: SparserConfig | None = None) -> None:
         """Forget all data; the next increment has sequence 0.
@@ -70,15 +71,11 @@ class Frontend:
         be decoded is counted as `unreadable`, a sample at which this package fails as
         `internal_error`, with its traceback in the log.
         """
-        read = route.read
-        if read is not None and readable(data):
-            return self._decoded(route, lambda: (read(data, received_ns),))
-        return self._decoded(
-            route, lambda: route.decode(deserialise(route.type, data), received_ns))
-
-    def _decoded(self, route: Route, decode: Callable[[], Iterable[Sample]]) -> int:
         try:
-            samples = list(decode())
+            if route.read is not None and readable(data):
+                samples = [route.read(data, received_ns)]
+            else:
+                samples = list(route.decode(deserialise(route.type, data), received_ns))
         except Exception as error:
             # A field that lacks, or holds another type; whatever a middleware raises at bytes.
             _log.debug('%s: unreadable: %r', route.topic, error)
@@ -137,10 +134,7 @@ class Frontend:
     def _add_stamped(self, sample: Unplaced, stamp_ns: int) -> bool:
         """Take in a sample at its stamp in data time."""
         if isinstance(sample, OdometrySample):
-            jumped = self.time_jump
-            taken = self._odometry.add(sample, stamp_ns)
-            self.counters.time_jumps += self.time_jump and not jumped
-            return taken
+            return self._odometry.add(sample, stamp_ns)
         return self._intakes[sample.kind].add(sample, stamp_ns)
 
     # -- graph out -------------------------------------------------------------------------------
@@ -172,15 +166,9 @@ class Frontend:
         if drop is not None:
             for intake in self._intakes.values():
                 intake.detach()
+            self.thinnings += 1
+            self.keyframes_thinned += int(drop.sum())
         return drop
-
-    @property
-    def thinnings(self) -> int:
-        return self._assembly.thinnings
-
-    @property
-    def keyframes_thinned(self) -> int:
-        return self._assembly.keyframes_thinned
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -205,7 +193,7 @@ class Frontend:
     @property
     def time_jump(self) -> bool:
         """True since all odometry that comes has gone back in time, and stayed there."""
-        return self._odometry.time_jump
+        return self.counters.time_jumps > 0
 
     @property
     def findings(self) -> tuple[Finding, ...]:

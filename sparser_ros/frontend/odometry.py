@@ -341,7 +341,7 @@ class Odometry:
 
     def __init__(self, shared: Shared) -> None:
         self._config, self._clock, self._events = shared.config, shared.clock, shared.events
-        self._counters = shared.counters.odometry
+        self._shared, self._counters = shared, shared.counters.odometry
         self._gates = {robot: OdometryGate(number, shared)
                        for number, robot in enumerate(shared.config.robots)}
         self._told_late: set[tuple[str, str]] = set()
@@ -349,8 +349,6 @@ class Odometry:
         """(messages that follow one another, last stamp) since odometry last went on forwards."""
         self._present = 0
         """Count of messages of the present, by the clock, at the last of these."""
-        self.time_jump = False
-        """True since all that comes has gone back in time, and stayed there."""
         self._frames_seen: set[tuple[str, str, str]] = set()
 
     def fault(self, sample: OdometrySample) -> str:
@@ -430,7 +428,8 @@ class Odometry:
         count, last_ns = self._backward.get(gate.robot, (0, reading.stamp_ns - 1))
         count = count + 1 if 0 < reading.stamp_ns - last_ns < MAX_FUTURE_NS else 1
         self._backward[gate.robot] = count, reading.stamp_ns
-        self.time_jump = self.time_jump or count >= JUMP_MESSAGES
+        if count >= JUMP_MESSAGES:
+            self._shared.counters.time_jumps = 1
         self._events.add(self._clock.newest_ns, Finding(
             'odometry_backwards', gate.robot, f'the stamps of the odometry of {gate.robot} went '
             f'back by {back_ns * 1e-9:.1f} s: such messages are dropped', back_ns * 1e-9, 's'))
