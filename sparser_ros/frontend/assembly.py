@@ -111,6 +111,7 @@ class Intake(ABC):
         self._waiting: list[Pending] = []
         self._last_ns: OrderedDict[Hashable, int] = OrderedDict()
         """Newest stamp of each source."""
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
 
     @abstractmethod
     def check(self, sample: Any, stamp_ns: int) -> Any:
@@ -147,6 +148,13 @@ class Intake(ABC):
         remember(self._last_ns, source, stamp_ns)
         self._clock.follow(stamp_ns)
         return ''
+
+    def _second_copy(self, measurement: Hashable) -> bool:
+        """True for a measurement that came before; another one is remembered."""
+        known = measurement in self._seen
+        if not known:
+            remember(self._seen, measurement)
+        return known
 
     def _released(self, flush: bool) -> Iterable[Pending]:
         """Measurements that were held back elsewhere and now wait for odometry alone."""

@@ -31,9 +31,9 @@ MOST_LEFT = 0.5
 """Share of the deviations from a constant that a fit may leave: more is the other end's motion."""
 MARGIN = 10.0
 """Log-likelihood by which something must be better: odds of e^10, about 20 000 to 1."""
-OF_ITS_NAME, OF_ITS_NUMBER, WORD, MEASURES = 1e6, 3 * MARGIN, 1.5 * MARGIN, 0.5
-"""Evidence of a name that is that of a robot; of its number (radios and robots may both be counted
-from 1); of a word in it; of measuring (tags mostly do, anchors answer)."""
+OF_ITS_NUMBER, WORD, MEASURES = 3 * MARGIN, 1.5 * MARGIN, 0.5
+"""Evidence of a name that is the number of a robot (radios and robots may both be counted from 1);
+of a word in it; of measuring (tags mostly do, anchors answer)."""
 STANDING_WORDS = frozenset({'anchor', 'anc', 'beacon', 'base', 'basestation', 'landmark', 'fixed'})
 RIDING_WORDS = frozenset({'tag', 'rover', 'mobile', 'robot', 'uav', 'ugv', 'drone', 'turtlebot'})
 
@@ -46,8 +46,6 @@ class Carried:
     """Radio -> moving robot that most likely carries it."""
     doubtful: dict[str, set[str]] = field(default_factory=dict)
     """Radio -> what may be as well: robots that may carry it, '' = it may stand still."""
-    named: dict[str, str] = field(default_factory=dict)
-    """Radio -> what its name says: the robot of that name, 'rides' or 'stands'."""
     standing: tuple[str, ...] = ()
     """Robots that moved by less than MOVED_M: their radios look like beacons."""
 
@@ -67,7 +65,7 @@ def carried_radios(tracks: Mapping[str, Array], ranges: Mapping[tuple[str, str],
     # A number may be that of a robot by chance, another name not.
     sure = {name for name, said in named.items() if said == name and not name.isdigit()}
     found = Carried(
-        {name: name for name in sorted(sure) if name in moving}, named=named,
+        {name: name for name in sorted(sure) if name in moving},
         standing=tuple(robot for robot in tracks if robot not in moving))
     gain = {pair: _gains(values, [
         tracks[robot] if all(found.robot.get(end, robot) == robot for end in pair) else None

@@ -222,11 +222,12 @@ class Space:
 
 
 Geometry = Plane | Space
+PLANE, SPACE = Plane(), Space()
 
 
 def geometry(dimension: int) -> Geometry:
     """The operations of the plane (2) or of space (3)."""
-    return Plane() if dimension == 2 else Space()
+    return PLANE if dimension == 2 else SPACE
 
 
 def wrap(angle: float) -> float:
