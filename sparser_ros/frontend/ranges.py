@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+import numpy as np
+
+from ..array_types import Array
 from ..graph import Ranges as RangeTable
 from ..graph.finding import Finding
-from .assembly import Assembly, Shared
+from .assembly import Assembly, Shared, StampOrder
 from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
 from .motion import LARGEST, believed_m2
 from .radios import Radio, flatten_range
 from .samples import RangeSample
-from .temporal_filter import TemporalFilter
 
 BLOCKED = 2
 """Of `RangeSample.los`."""
@@ -182,17 +185,19 @@ class Ranges(BeaconIntake):
         history.waiting.append(pending)
         self._order.push(pending, (pending.source, pending.pair))
 
-    def _sorted(self, flush: bool) -> Iterable[PendingRange]:
+    def _sorted(self, flush: bool) -> Iterator[PendingRange]:
         """Ranges whose time has come, oldest first, without those that do not fit their neighbours.
         """
         ready = self._exchanges(flush)
         if self._temporal is None:
-            return ready
-        passed, blocked = self._temporal.sort(
-            ready, self._clock.newest_ns - self._order.delay_ns, flush)
-        for _ in blocked:
-            self._drop('off_in_time')
-        return passed
+            yield from ready
+            return
+        for pending, fits in self._temporal.judged(
+                ready, self._clock.newest_ns - self._order.delay_ns, flush):
+            if fits:
+                yield pending
+            else:
+                self._drop('off_in_time')
 
     def _exchanges(self, flush: bool) -> Iterator[PendingRange]:
         """Ranges whose time has come, oldest first, the other direction of each merged into it."""
@@ -237,6 +242,87 @@ class Ranges(BeaconIntake):
         yield Finding('configuration', 'self ranges', f'{refused} of {received} ranges are refused '
                       f'as ranges of a radio to itself: {why}')
 
+
+# -- neighbours in time ---------------------------------------------------------------------------
+
+ORDER = 2
+FEWEST = ORDER + 3
+"""Ranges in a window; with fewer the fit goes through them whatever they are."""
+MEMORY = 200
+"""Residuals of a pair whose median counts: the standard deviation of a median of so many is 9 %."""
+ROUNDS = 6
+"""Reweightings of the fit."""
+MADS = 5.0
+"""Median absolute deviations off which a range is dropped."""
+LEAST_MAD_M = 0.005
+"""One tick of a UWB radio: ranges that repeat exactly have a median of zero."""
+
+
+class TemporalFilter:
+    """Ranges off a polynomial through their neighbours are dropped.
+
+    A polynomial of second order is fitted to the ranges of a pair within a window of 2 s about each
+    of them (Savitzky and Golay 1964; by a fit, since radios are not sampled evenly). A range that
+    lies off by more than 5 times the median absolute deviation is dropped. Two things differ from
+    the paper. The fit has the least sum of absolute values: one of least squares goes towards a
+    blocked range of several metres and lets its neighbours look wrong. The median is that of the
+    newest residuals of the pair; the paper takes all of a recording. Ranges wait for half a window.
+    """
+
+    def __init__(self, window_s: float) -> None:
+        self._half_ns = nanoseconds(window_s / 2)
+        self._window: dict[tuple[str, str], deque[PendingRange]] = defaultdict(deque)
+        """Ranges of each pair, from the first one on that a window may reach."""
+        self._undecided = StampOrder(self._half_ns)
+        """The newest of all of them."""
+        self._residuals: dict[tuple[str, str], deque[float]] = defaultdict(
+            partial(deque, maxlen=MEMORY))
+
+    def judged(
+        self, ready: Iterable[PendingRange], newest_ns: int, flush: bool
+    ) -> Iterator[tuple[PendingRange, bool]]:
+        """Ranges whose window has closed, oldest first, and whether each fits its neighbours.
+
+        `newest_ns`: none older than this comes any more. `flush`: none at all.
+        """
+        for pending in ready:
+            self._window[pending.pair].append(pending)
+            self._undecided.push(pending)
+        for pending in self._undecided.released(newest_ns, flush):
+            yield pending, self._fits(pending)
+
+    def _fits(self, pending: PendingRange) -> bool:
+        at_ns, window = pending.stamp_ns, self._window[pending.pair]
+        # Late ranges stand behind newer ones.
+        while window[0] is not pending and window[0].stamp_ns < at_ns - 2 * self._half_ns:
+            window.popleft()
+        near = [r for r in window if abs(r.stamp_ns - at_ns) <= self._half_ns]
+        if len(near) < FEWEST:
+            return True
+        seconds = np.array([(r.stamp_ns - at_ns) * 1e-9 for r in near])
+        distance = np.array([r.distance_m for r in near])
+        powers = np.vander(seconds / (self._half_ns * 1e-9), ORDER + 1)
+        # The last column is the constant: the fit at the range itself.
+        residual = abs(pending.distance_m - _least_absolute(powers, distance))
+        residuals = self._residuals[pending.pair]
+        residuals.append(residual)
+        return residual <= MADS * max(float(np.median(residuals)), LEAST_MAD_M)
+
+
+def _least_absolute(powers: Array, values: Array) -> float:
+    """Last coefficient of the fit with the least sum of absolute residuals, by reweighting."""
+    weight = np.ones(len(values))
+    ridge = 1e-9 * np.eye(powers.shape[1])
+    coefficients = np.zeros(powers.shape[1])
+    for _ in range(ROUNDS):
+        weighted = (powers * weight[:, None]).T
+        coefficients = np.linalg.solve(weighted @ powers + ridge, weighted @ values)
+        weight = 1 / np.maximum(np.abs(powers @ coefficients - values), LEAST_MAD_M)
+        weight /= np.max(weight)
+    return float(coefficients[-1])
+
+
+# -- unit -----------------------------------------------------------------------------------------
 
 REMEMBERED, LEAST_RATIOS = 51, 11
 """Newest ranges, and ratios, whose medians are judged; ratios from which theirs decides."""
