@@ -126,9 +126,8 @@ class Intake(ABC):
         pending = self.check(sample, stamp_ns)
         if isinstance(pending, str):
             return self.counters.drop(pending)
-        if self.counters.waiting >= MAX_WAITING:
+        if self.counters.waiting > MAX_WAITING:
             return self.counters.drop('too_many_waiting')
-        self.counters.waiting += 1
         self._hold(pending)
         return True
 
@@ -160,11 +159,6 @@ class Intake(ABC):
         """Measurements that were held back elsewhere and now wait for odometry alone."""
         return ()
 
-    def _drop(self, reason: str) -> None:
-        """Count the refusal of a measurement that was waiting."""
-        self.counters.waiting -= 1
-        self.counters.drop(reason)
-
     def detach(self) -> None:
         """Look for all keyframes anew: their numbers have changed."""
         for pending in self._waiting:
@@ -189,10 +183,9 @@ class Intake(ABC):
                 _log.exception('a measurement could not be attached: %r', pending)
                 reason = 'internal_error'
             if reason:
-                self._drop(reason)
+                self.counters.drop(reason)
                 continue
-            self.counters.waiting -= 1
-            self.counters.accepted += 1
+            self.counters.accept()
             assembly.newest_ns = max(assembly.newest_ns, pending.newest_ns)
 
 

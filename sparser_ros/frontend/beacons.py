@@ -107,7 +107,7 @@ class BeaconIntake(Intake):
         for pending in self._sorted(flush):
             reason = self._surplus(pending)
             if reason:
-                self._drop(reason)
+                self.counters.drop(reason)
             else:
                 yield from self._admitted(pending)
         if not flush:
@@ -161,7 +161,7 @@ class BeaconIntake(Intake):
 
     def _refuse(self, name: str, measurements: list[PendingBeacon]) -> None:
         for _ in measurements:
-            self._drop(f'unconfirmed_{self.noun}')
+            self.counters.drop(f'unconfirmed_{self.noun}')
         self._forgotten += 1
         self._example = name
 

@@ -69,7 +69,7 @@ class StaticFrames:
         self._claims.pop(child, None)
         if known != claim:
             self.restore({child: claim})
-        counters.accepted += 1
+        counters.accept()
         return True
 
     def restore(self, parents: Mapping[str, tuple[str, Pose]]) -> None:

@@ -85,16 +85,17 @@ class Frontend:
 
     def _fed(self, sample: Sample, topic: str) -> bool:
         counters = self.counters.kind(sample.kind)
+        waiting = counters.waiting
         try:
             if self.add(sample):
                 return True
             self._events.refused(self._clock.newest_ns, topic, counters.refused,
                                  sample.detail if isinstance(sample, Refused) else '')
         except Exception:
-            if counters.balanced:  # it failed after the count
-                counters.warnings['internal_error'] += 1
-            else:
+            if counters.waiting > waiting:
                 counters.drop('internal_error')
+            else:  # it failed after the count
+                counters.warnings['internal_error'] += 1
             _log.exception('a sample of %s could not be taken: %r', sample.kind, sample)
         return False
 
@@ -104,7 +105,7 @@ class Frontend:
         True does not yet mean that odometry is believed, or that odometry will cover the sample.
         """
         counters = self.counters.kind(sample.kind)
-        counters.received += 1
+        counters.receive()
         if isinstance(sample, Refused):
             return counters.drop(sample.reason)
         if isinstance(sample, FrameSample):
@@ -126,10 +127,8 @@ class Frontend:
         stamp_ns = self._clock.stamp(sample)
         if isinstance(stamp_ns, str):
             return counters.drop(stamp_ns)
-        if stamp_ns is None:  # it waits until stamped sources tell
-            counters.waiting += 1
-            return True
-        return self._add_stamped(sample, stamp_ns)
+        # Without a stamp it waits until stamped sources tell.
+        return stamp_ns is None or self._add_stamped(sample, stamp_ns)
 
     def _add_stamped(self, sample: Unplaced, stamp_ns: int) -> bool:
         """Take in a sample at its stamp in data time."""
@@ -146,7 +145,6 @@ class Frontend:
         """
         # What has no stamps, once it is known where the stamped sources live.
         for sample, stamp_ns in self._clock.settled(flush):
-            self.counters.kind(sample.kind).waiting -= 1
             self._add_stamped(sample, stamp_ns)
         if flush:
             self._odometry.flush()

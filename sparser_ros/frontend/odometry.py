@@ -278,8 +278,7 @@ class OdometryGate:
         if warning:
             self._counters.warnings[warning] += 1
         self._clock.advance(reading.stamp_ns)
-        self._counters.waiting -= 1
-        self._counters.accepted += 1
+        self._counters.accept()
 
     def _refuse(self) -> None:
         """Drop the suspects: the robot was never there."""
@@ -287,7 +286,6 @@ class OdometryGate:
         if not suspects:
             return
         for _ in suspects:
-            self._counters.waiting -= 1
             self._counters.drop('implausible')
         first, last, kind, value = suspects[0], self.last, 'odometry_outlier', 0.0
         subject, refused = f'the odometry of {self.robot}', self._counters.dropped['implausible']
@@ -364,16 +362,13 @@ class Odometry:
 
     def add(self, sample: OdometrySample, stamp_ns: int) -> bool:
         gate = self._gates[sample.robot]
-        ready = gate.mounting.offer(sample, stamp_ns)
-        self._counters.waiting += 1 - len(ready)
-        taken = [self._offer(gate, *message) for message in ready]
+        taken = [self._offer(gate, *message) for message in gate.mounting.offer(sample, stamp_ns)]
         return not taken or taken[-1]
 
     def _release(self, flush: bool) -> None:
         """Go on with messages that waited for the place of their frame."""
         for gate in self._gates.values():
             for message in gate.mounting.released(flush):
-                self._counters.waiting -= 1
                 self._offer(gate, *message)
 
     def look_at_frames(self) -> None:
@@ -401,7 +396,6 @@ class Odometry:
         self._backward.clear()
         if len(self._frames_seen) < MAX_FRAME_NAMES:
             self._frames_seen.add((sample.robot, sample.frame_id, sample.child_frame_id))
-        counters.waiting += 1
         refused = counters.dropped.total()
         gate.offer(reading)
         return counters.dropped.total() == refused or gate.last is reading
@@ -414,11 +408,9 @@ class Odometry:
         stamped with the present.
         """
         counters, back_ns = self._counters, gate.frontier_ns - reading.stamp_ns
-        counters.waiting += 1
         # A first message of all that is far ahead has a wrong stamp.
         if (back_ns > BACK_NS or gate.last is not None) and gate.offer_older(reading):
             return True
-        counters.waiting -= 1
         if back_ns <= BACK_NS:
             gate.buffer.late(reading.stamp_ns)
             return counters.drop('out_of_order')

@@ -179,8 +179,7 @@ class Ranges(BeaconIntake):
             if not known.merged and self._opposite(known, pending):
                 # Its other direction left already: nothing to average with any more.
                 known.merged = True
-                self.counters.waiting -= 1
-                self.counters.merged += 1
+                self.counters.merge()
                 return
         history.waiting.append(pending)
         self._order.push(pending, (pending.source, pending.pair))
@@ -197,7 +196,7 @@ class Ranges(BeaconIntake):
             if fits:
                 yield pending
             else:
-                self._drop('off_in_time')
+                self.counters.drop('off_in_time')
 
     def _exchanges(self, flush: bool) -> Iterator[PendingRange]:
         """Ranges whose time has come, oldest first, the other direction of each merged into it."""
@@ -214,8 +213,7 @@ class Ranges(BeaconIntake):
                 # One exchange seen twice: the errors are common, so the noise stays the same.
                 pending.distance_m = (pending.distance_m + partner.distance_m) / 2
                 pending.variance = min(pending.variance, partner.variance)
-                self.counters.merged += 1
-                self.counters.waiting -= 1
+                self.counters.merge()
             history.recent.append(pending)
             yield pending
 

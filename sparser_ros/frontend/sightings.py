@@ -101,11 +101,10 @@ class Sightings(BeaconIntake):
             self._revision = self._frames.revision
             waiting, self._unplaced = self._unplaced, deque()
             for sample, stamp_ns in waiting:
-                self.counters.waiting -= 1
                 self.add(sample, stamp_ns)
         while self._unplaced and (flush or newest_ns - self._unplaced[0][1] > self._timeout_ns):
             sample, _ = self._unplaced.popleft()
-            self._drop('unknown_frame')
+            self.counters.drop('unknown_frame')
             self._events.add(newest_ns, Finding(
                 'sighting_frame', sample.robot,
                 f'sightings of {sample.robot} are in the frame {sample.frame_id!r}; neither '
