@@ -100,9 +100,10 @@ class Frontend:
         return False
 
     def add(self, sample: Sample) -> bool:
-        """Add any sample; False = refused, or a duplicate.
+        """Add any sample; False = refused.
 
-        True does not yet mean that odometry is believed, or that odometry will cover the sample.
+        True does not yet mean that odometry is believed, that odometry will cover the sample, or
+        that a range is no second copy.
         """
         counters = self.counters.kind(sample.kind)
         counters.receive()
