@@ -99,7 +99,7 @@ def _odometry(run: Simulation, number: int) -> Iterator[OdometrySample]:
 def _levels(run: Simulation, number: int) -> Iterator[HeightSample | AttitudeSample]:
     robot, level = run.robots[number], run.levels[number]
     heights = (
-        HeightSample(robot, 'altimeter', stamp, stamp, height) for stamp, height in zip(
+        HeightSample(robot, stamp, stamp, 'altimeter', height) for stamp, height in zip(
             level.height_stamp_ns.tolist(), level.height_m.tolist(), strict=True))
     attitudes = (
         AttitudeSample(robot, stamp, stamp, quat) for stamp, quat in zip(

@@ -111,6 +111,7 @@ class Intake(ABC):
         self._waiting: list[Pending] = []
         self._last_ns: OrderedDict[Hashable, int] = OrderedDict()
         """Newest stamp of each source."""
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
 
     @abstractmethod
     def check(self, sample: Any, stamp_ns: int) -> Any:
@@ -125,9 +126,8 @@ class Intake(ABC):
         pending = self.check(sample, stamp_ns)
         if isinstance(pending, str):
             return self.counters.drop(pending)
-        if self.counters.waiting >= MAX_WAITING:
+        if self.counters.waiting > MAX_WAITING:
             return self.counters.drop('too_many_waiting')
-        self.counters.waiting += 1
         self._hold(pending)
         return True
 
@@ -148,14 +148,16 @@ class Intake(ABC):
         self._clock.follow(stamp_ns)
         return ''
 
+    def _second_copy(self, measurement: Hashable) -> bool:
+        """True for a measurement that came before; another one is remembered."""
+        known = measurement in self._seen
+        if not known:
+            remember(self._seen, measurement)
+        return known
+
     def _released(self, flush: bool) -> Iterable[Pending]:
         """Measurements that were held back elsewhere and now wait for odometry alone."""
         return ()
-
-    def _drop(self, reason: str) -> None:
-        """Count the refusal of a measurement that was waiting."""
-        self.counters.waiting -= 1
-        self.counters.drop(reason)
 
     def detach(self) -> None:
         """Look for all keyframes anew: their numbers have changed."""
@@ -181,10 +183,9 @@ class Intake(ABC):
                 _log.exception('a measurement could not be attached: %r', pending)
                 reason = 'internal_error'
             if reason:
-                self._drop(reason)
+                self.counters.drop(reason)
                 continue
-            self.counters.waiting -= 1
-            self.counters.accepted += 1
+            self.counters.accept()
             assembly.newest_ns = max(assembly.newest_ns, pending.newest_ns)
 
 
@@ -211,11 +212,13 @@ class StampOrder:
             yield heapq.heappop(self._heap)[-1]
 
 
-def remember(table: OrderedDict, key: Hashable, value: object = None) -> None:
+def remember(
+    table: OrderedDict, key: Hashable, value: object = None, most: int = MAX_KNOWN
+) -> None:
     """Put an entry last; the oldest goes where there are too many."""
     table[key] = value
     table.move_to_end(key)
-    if len(table) > MAX_KNOWN:
+    if len(table) > most:
         table.popitem(last=False)
 
 
@@ -247,7 +250,6 @@ class Assembly:
         self._sequence = self._n_poses = self.newest_ns = 0
         """Increments, poses that are not thinned, and the newest stamp of data so far."""
         self._most = self._next_thinning = self._config.keyframes.max_count
-        self.thinnings = self.keyframes_thinned = 0
 
     def thin(self) -> Mask | None:
         """Forget old keyframes where there are too many, right after `finish`; a mask (n,) of the
@@ -273,8 +275,6 @@ class Assembly:
         for track in self._tracks:
             rows = np.array(track.rows, dtype=np.int64)
             track.thin(keep[rows], place[rows[keep[rows]]])
-        self.thinnings += 1
-        self.keyframes_thinned += n - self._n_poses
         return ~keep
 
     def begin(self) -> None:

@@ -11,7 +11,7 @@ next one is looked for in the rest. Radios on two moving robots say little by th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,9 +31,9 @@ MOST_LEFT = 0.5
 """Share of the deviations from a constant that a fit may leave: more is the other end's motion."""
 MARGIN = 10.0
 """Log-likelihood by which something must be better: odds of e^10, about 20 000 to 1."""
-OF_ITS_NAME, OF_ITS_NUMBER, WORD, MEASURES = 1e6, 3 * MARGIN, 1.5 * MARGIN, 0.5
-"""Evidence of a name that is that of a robot; of its number (radios and robots may both be counted
-from 1); of a word in it; of measuring (tags mostly do, anchors answer)."""
+OF_ITS_NUMBER, WORD, MEASURES = 3 * MARGIN, 1.5 * MARGIN, 0.5
+"""Evidence of a name that is the number of a robot (radios and robots may both be counted from 1);
+of a word in it; of measuring (tags mostly do, anchors answer)."""
 STANDING_WORDS = frozenset({'anchor', 'anc', 'beacon', 'base', 'basestation', 'landmark', 'fixed'})
 RIDING_WORDS = frozenset({'tag', 'rover', 'mobile', 'robot', 'uav', 'ugv', 'drone', 'turtlebot'})
 
@@ -46,8 +46,6 @@ class Carried:
     """Radio -> moving robot that most likely carries it."""
     doubtful: dict[str, set[str]] = field(default_factory=dict)
     """Radio -> what may be as well: robots that may carry it, '' = it may stand still."""
-    named: dict[str, str] = field(default_factory=dict)
-    """Radio -> what its name says: the robot of that name, 'rides' or 'stands'."""
     standing: tuple[str, ...] = ()
     """Robots that moved by less than MOVED_M: their radios look like beacons."""
 
@@ -63,18 +61,17 @@ def carried_radios(tracks: Mapping[str, Array], ranges: Mapping[tuple[str, str],
               and np.linalg.norm(np.ptp(track[:, 1:], axis=0)) >= MOVED_M]
     pairs = _both_ways(ranges)
     radios = sorted({name for pair in pairs for name in pair})
-    named = {name: said for name in radios if (said := name_says(name, tracks))}
     # A number may be that of a robot by chance, another name not.
-    sure = {name for name, said in named.items() if said == name and not name.isdigit()}
+    sure = {name for name in radios if name in tracks and not name.isdigit()}
     found = Carried(
-        {name: name for name in sorted(sure) if name in moving}, named=named,
+        {name: name for name in sorted(sure) if name in moving},
         standing=tuple(robot for robot in tracks if robot not in moving))
     gain = {pair: _gains(values, [
         tracks[robot] if all(found.robot.get(end, robot) == robot for end in pair) else None
         for robot in moving]) for pair, values in pairs.items()}
-    prior = {radio: np.array([_prior(radio, named.get(radio, ''), robot) for robot in moving])
-             + MEASURES * any(first == radio for first, _ in ranges) for radio in radios}
     candidates = [radio for radio in radios if radio not in sure]
+    prior = {radio: _by_name(radio, tracks, moving)
+             + MEASURES * any(first == radio for first, _ in ranges) for radio in candidates}
     while True:
         evidence: dict[tuple[str, str], float] = {}
         for radio in candidates:
@@ -98,31 +95,21 @@ def carried_radios(tracks: Mapping[str, Array], ranges: Mapping[tuple[str, str],
         candidates.remove(radio)
 
 
-def name_says(radio: str, robots: Mapping[str, Any]) -> str:
-    """Clue in the name of a radio: a robot, 'rides' on one, 'stands', or '' = none.
+def _by_name(radio: str, robots: Collection[str], moving: Sequence[str]) -> Array:
+    """Evidence of the name of a radio for each of the robots that move; 0 where it says nothing.
 
     Numbers alone count where they are the whole name: radio 1 of robot 1, but not n_1.
     """
     if radio in robots:
-        return radio
+        return np.array([OF_ITS_NUMBER if robot == radio else -OF_ITS_NUMBER for robot in moving])
     parts = re.split(r'[^0-9a-z]+', radio.lower())
     words = {part.rstrip('0123456789') for part in parts}
     if words & STANDING_WORDS:
-        return 'stands'
+        return np.full(len(moving), -WORD)
     carriers = [robot for robot in robots if robot.lower() in parts and not robot.isdigit()]
     if len(carriers) == 1:
-        return carriers[0]
-    return 'rides' if words & RIDING_WORDS else ''
-
-
-def _prior(radio: str, said: str, robot: str) -> float:
-    """Evidence of a name for a robot."""
-    if not said:
-        return 0.0
-    if said in ('rides', 'stands'):
-        return WORD if said == 'rides' else -WORD
-    weight = OF_ITS_NUMBER if radio.isdigit() else WORD
-    return weight if said == robot else -weight
+        return np.array([WORD if robot in carriers else -WORD for robot in moving])
+    return np.full(len(moving), WORD if words & RIDING_WORDS else 0.0)
 
 
 def _both_ways(ranges: Mapping[tuple[str, str], Array]) -> dict[tuple[str, str], Array]:

@@ -18,14 +18,7 @@ from ..config import SparserConfig
 from ..graph.finding import Finding
 from .counters import EventLog
 from .radios import Radios
-from .samples import (
-    AttitudeSample,
-    FixSample,
-    HeightSample,
-    OdometrySample,
-    RangeSample,
-    SightingSample,
-)
+from .samples import RangeSample, RobotSample
 
 LAGS_OF_SOURCE, LAGS_OF_ALL = 51, 101
 """Lags whose median counts, of one source and of all together: some seconds at usual rates."""
@@ -56,8 +49,7 @@ MAX_STAMP_NS = 1 << 62
 """Stamps beyond 146 years after the epoch are none; sums of two such still fit 64 bits."""
 MAX_UNSTAMPED = 10000
 """Samples without a stamp that wait for their place."""
-Unplaced = (OdometrySample | RangeSample | SightingSample | FixSample | HeightSample
-            | AttitudeSample)
+Unplaced = RobotSample | RangeSample
 
 
 def nanoseconds(seconds: float) -> int:

@@ -37,7 +37,10 @@ ABSURD = {
 
 @dataclass
 class KindCounters:
-    """One kind of input: received = accepted + merged + dropped + waiting, always."""
+    """One kind of input: received = accepted + merged + dropped + waiting, always.
+
+    A message waits from `receive` until one of `accept`, `merge` and `drop`.
+    """
 
     received: int = 0
     accepted: int = 0
@@ -50,8 +53,22 @@ class KindCounters:
     refused: str = ''
     """Reason of the newest refusal."""
 
+    def receive(self) -> None:
+        self.received += 1
+        self.waiting += 1
+
+    def accept(self) -> None:
+        self.waiting -= 1
+        self.accepted += 1
+
+    def merge(self) -> None:
+        """Count one that became part of another."""
+        self.waiting -= 1
+        self.merged += 1
+
     def drop(self, reason: str) -> bool:
         """Count a refusal; returns False, so that callers can return it."""
+        self.waiting -= 1
         self.dropped[reason] += 1
         self.refused = reason
         return False

@@ -126,7 +126,7 @@ def uwb_range(msg: Message, received_ns: int, scale: float = 1.0) -> RangeSample
 def landmark_sighting(msg: Message, received_ns: int) -> SightingSample:
     """From `sparser_ros/LandmarkSighting`."""
     return SightingSample(
-        msg.robot, msg.landmark, stamp(msg.header.stamp), received_ns, point(msg.position),
+        msg.robot, stamp(msg.header.stamp), received_ns, msg.landmark, point(msg.position),
         covariance(msg.covariance, 3), msg.header.frame_id)
 
 
@@ -166,7 +166,7 @@ def landmark_pose(msg: Message, received_ns: int, robot: str, landmark: str) -> 
     """
     position, full, _ = _placed(msg)
     return SightingSample(
-        robot, landmark, stamp(msg.header.stamp), received_ns, position, full[:3, :3],
+        robot, stamp(msg.header.stamp), received_ns, landmark, position, full[:3, :3],
         msg.header.frame_id)
 
 
@@ -186,7 +186,7 @@ def height(
     scale: float = 1.0,
 ) -> HeightSample:
     """From any message that holds a number at a path; without a header it counts from reception."""
-    return HeightSample(robot, source, header_stamp(msg), received_ns, float(path(msg)) * scale)
+    return HeightSample(robot, header_stamp(msg), received_ns, source, float(path(msg)) * scale)
 
 
 def attitude(msg: Message, received_ns: int, robot: str) -> AttitudeSample:

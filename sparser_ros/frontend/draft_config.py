@@ -101,19 +101,18 @@ def _is_odometry(topic: TopicSurvey) -> bool:
 
 def unit_check(topics: Sequence[TopicSurvey]) -> UnitCheck:
     """The unit of all ranges, judged by how they change with the way that robots travel."""
-    stamps, ways = [], []
+    ways = []
     for topic in topics:
         if _is_odometry(topic) and topic.track:
             track = np.array(topic.track)
             steps = np.linalg.norm(np.diff(track[:, 1:], axis=0), axis=1)
-            stamps.append(track[:, 0])
-            ways.append(np.concatenate([[0.0], np.cumsum(steps)]))
+            ways.append((track[:, 0], np.concatenate([[0.0], np.cumsum(steps)])))
     check = UnitCheck()
     rows = sorted((seconds, pair, value) for one in topics for pair, seconds, value in zip(
         one.range_pairs, one.range_stamps_s, one.ranges_m, strict=True) if 0 < value < np.inf)
     for seconds, pair, value in rows:
         # Which radio rides where is not known yet: each has travelled as far as robots on average.
-        travelled = [float(np.interp(seconds, *way)) for way in zip(stamps, ways, strict=True)]
+        travelled = [float(np.interp(seconds, *way)) for way in ways]
         check.add(value, pair, float(np.mean(travelled)) if travelled else 0.0)
     return check
 

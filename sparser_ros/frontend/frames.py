@@ -11,10 +11,9 @@ from scipy.spatial.transform import Rotation
 from ..config import SparserConfig
 from .clocks import nanoseconds
 from .counters import KindCounters
-from .motion import Pose, Space, place_fault
+from .motion import SPACE, Pose, place_fault
 from .samples import FrameSample, OdometrySample
 
-_SPACE = Space()
 MAX_FRAMES = 5000
 """Frames that are remembered: a hundred robots of fifty links each."""
 MAX_DEPTH = 100
@@ -36,7 +35,7 @@ class StaticFrames:
     """A forest of frames; each has one parent."""
 
     def __init__(self) -> None:
-        self._parents: dict[str, tuple[str, Pose]] = {}
+        self.parents: dict[str, tuple[str, Pose]] = {}
         """Parent and T_parent_frame of every frame."""
         self._between: dict[tuple[str, str], Pose] = {}
         """Answers since the last new transform."""
@@ -56,26 +55,26 @@ class StaticFrames:
             reason = 'no_frame'
         elif parent == child:
             reason = 'own_parent'
-        elif child not in self._parents and len(self._parents) >= MAX_FRAMES:
+        elif child not in self.parents and len(self.parents) >= MAX_FRAMES:
             reason = 'too_many_frames'
         if reason:
             return counters.drop(reason)
-        claim, known = (parent, _SPACE.pose(position, quat)), self._parents.get(child)
-        if known is not None and known[0] == parent and _SPACE.distance(known[1]) <= MAX_ARM_M:
-            step = _SPACE.between(known[1], claim[1])
-            moved = _SPACE.distance(step) > MOVED_M or _SPACE.angle(step) > MOVED_RAD
+        claim, known = (parent, SPACE.pose(position, quat)), self.parents.get(child)
+        if known is not None and known[0] == parent and SPACE.distance(known[1]) <= MAX_ARM_M:
+            step = SPACE.between(known[1], claim[1])
+            moved = SPACE.distance(step) > MOVED_M or SPACE.angle(step) > MOVED_RAD
             if moved and self._claims.get(child) != claim:
                 self._claims[child] = claim
                 return counters.drop('unconfirmed')
         self._claims.pop(child, None)
         if known != claim:
             self.restore({child: claim})
-        counters.accepted += 1
+        counters.accept()
         return True
 
     def restore(self, parents: Mapping[str, tuple[str, Pose]]) -> None:
         """Take transforms as they are."""
-        self._parents.update(parents)
+        self.parents.update(parents)
         self._between = {}
         self.revision += len(parents)
 
@@ -89,8 +88,8 @@ class StaticFrames:
             common = next((name for name in theirs if name in ours), None)
             if common is None:
                 return None
-            step = self._between[base, frame] = _SPACE.between(ours[common], theirs[common])
-        metres = _SPACE.distance(step)
+            step = self._between[base, frame] = SPACE.between(ours[common], theirs[common])
+        metres = SPACE.distance(step)
         if metres > MAX_ARM_M:
             self.too_far[frame] = metres
             return None
@@ -102,18 +101,14 @@ class StaticFrames:
 
     def _ancestors(self, frame: str) -> dict[str, Pose]:
         """T_ancestor_frame of a frame and of those above it, the nearest first."""
-        ancestors, pose = {frame: _SPACE.identity}, _SPACE.identity
-        while frame in self._parents and len(ancestors) < MAX_DEPTH:
-            frame, step = self._parents[frame]
+        ancestors, pose = {frame: SPACE.identity}, SPACE.identity
+        while frame in self.parents and len(ancestors) < MAX_DEPTH:
+            frame, step = self.parents[frame]
             if frame in ancestors:
                 break  # a ring of parents: what is above is above itself
-            pose = ancestors[frame] = _SPACE.compose(step, pose)
+            pose = ancestors[frame] = SPACE.compose(step, pose)
         return ancestors
 
-    @property
-    def all(self) -> dict[str, tuple[str, Pose]]:
-        """Parent and T_parent_frame of every frame."""
-        return dict(self._parents)
 
 def _plain(name: str) -> str:
     return name.lstrip('/')
@@ -176,7 +171,7 @@ class Mounting:
         return [] if self._frames is None else [
             frame for frame, known in self._decided.items()
             if known is None and self._frames.between(self._base, frame) not in (
-                None, _SPACE.identity)]
+                None, SPACE.identity)]
 
     def base(self, sample: OdometrySample) -> tuple[Sequence[float], Sequence[float]]:
         """Position and quaternion of T_odom_base.
@@ -187,12 +182,12 @@ class Mounting:
         known = self.sensor_base(sample.child_frame_id)
         if known is None:
             return position, quat
-        pose = _SPACE.compose(_SPACE.pose(position, quat), known)
+        pose = SPACE.compose(SPACE.pose(position, quat), known)
         return pose[:3], pose[3:]
 
 
 def _inverse(pose: Pose) -> Pose:
-    return _SPACE.between(pose, _SPACE.identity)
+    return SPACE.between(pose, SPACE.identity)
 
 
 def mounting(values: Sequence[float]) -> Pose:

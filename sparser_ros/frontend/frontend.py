@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..array_types import Array, Mask
@@ -50,6 +50,7 @@ class Frontend:
             Attitudes(shared)]
         self._intakes = {intake.kind: intake for intake in intakes}
         self._assembly = Assembly(shared)
+        self.thinnings = self.keyframes_thinned = 0
 
     def reset(self, config: SparserConfig | None = None) -> None:
         """Forget all data; the next increment has sequence 0.
@@ -70,15 +71,11 @@ class Frontend:
         be decoded is counted as `unreadable`, a sample at which this package fails as
         `internal_error`, with its traceback in the log.
         """
-        read = route.read
-        if read is not None and readable(data):
-            return self._decoded(route, lambda: (read(data, received_ns),))
-        return self._decoded(
-            route, lambda: route.decode(deserialise(route.type, data), received_ns))
-
-    def _decoded(self, route: Route, decode: Callable[[], Iterable[Sample]]) -> int:
         try:
-            samples = list(decode())
+            if route.read is not None and readable(data):
+                samples = [route.read(data, received_ns)]
+            else:
+                samples = list(route.decode(deserialise(route.type, data), received_ns))
         except Exception as error:
             # A field that lacks, or holds another type; whatever a middleware raises at bytes.
             _log.debug('%s: unreadable: %r', route.topic, error)
@@ -88,26 +85,28 @@ class Frontend:
 
     def _fed(self, sample: Sample, topic: str) -> bool:
         counters = self.counters.kind(sample.kind)
+        waiting = counters.waiting
         try:
             if self.add(sample):
                 return True
             self._events.refused(self._clock.newest_ns, topic, counters.refused,
                                  sample.detail if isinstance(sample, Refused) else '')
         except Exception:
-            if counters.balanced:  # it failed after the count
-                counters.warnings['internal_error'] += 1
-            else:
+            if counters.waiting > waiting:
                 counters.drop('internal_error')
+            else:  # it failed after the count
+                counters.warnings['internal_error'] += 1
             _log.exception('a sample of %s could not be taken: %r', sample.kind, sample)
         return False
 
     def add(self, sample: Sample) -> bool:
-        """Add any sample; False = refused, or a duplicate.
+        """Add any sample; False = refused.
 
-        True does not yet mean that odometry is believed, or that odometry will cover the sample.
+        True does not yet mean that odometry is believed, that odometry will cover the sample, or
+        that a range is no second copy.
         """
         counters = self.counters.kind(sample.kind)
-        counters.received += 1
+        counters.receive()
         if isinstance(sample, Refused):
             return counters.drop(sample.reason)
         if isinstance(sample, FrameSample):
@@ -129,18 +128,13 @@ class Frontend:
         stamp_ns = self._clock.stamp(sample)
         if isinstance(stamp_ns, str):
             return counters.drop(stamp_ns)
-        if stamp_ns is None:  # it waits until stamped sources tell
-            counters.waiting += 1
-            return True
-        return self._add_stamped(sample, stamp_ns)
+        # Without a stamp it waits until stamped sources tell.
+        return stamp_ns is None or self._add_stamped(sample, stamp_ns)
 
     def _add_stamped(self, sample: Unplaced, stamp_ns: int) -> bool:
         """Take in a sample at its stamp in data time."""
         if isinstance(sample, OdometrySample):
-            jumped = self.time_jump
-            taken = self._odometry.add(sample, stamp_ns)
-            self.counters.time_jumps += self.time_jump and not jumped
-            return taken
+            return self._odometry.add(sample, stamp_ns)
         return self._intakes[sample.kind].add(sample, stamp_ns)
 
     # -- graph out -------------------------------------------------------------------------------
@@ -152,7 +146,6 @@ class Frontend:
         """
         # What has no stamps, once it is known where the stamped sources live.
         for sample, stamp_ns in self._clock.settled(flush):
-            self.counters.kind(sample.kind).waiting -= 1
             self._add_stamped(sample, stamp_ns)
         if flush:
             self._odometry.flush()
@@ -172,15 +165,9 @@ class Frontend:
         if drop is not None:
             for intake in self._intakes.values():
                 intake.detach()
+            self.thinnings += 1
+            self.keyframes_thinned += int(drop.sum())
         return drop
-
-    @property
-    def thinnings(self) -> int:
-        return self._assembly.thinnings
-
-    @property
-    def keyframes_thinned(self) -> int:
-        return self._assembly.keyframes_thinned
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -205,7 +192,7 @@ class Frontend:
     @property
     def time_jump(self) -> bool:
         """True since all odometry that comes has gone back in time, and stayed there."""
-        return self._odometry.time_jump
+        return self.counters.time_jumps > 0
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -73,7 +73,8 @@ class Inputs:
         self._config = config
         self._patterns: list[tuple[re.Pattern[str], str, RangeInput | SightingInput]] = []
         """Regular expression, kind and options of topics that are not known beforehand."""
-        self._routes: list[Route] = []
+        self.routes: list[Route] = []
+        """Topics whose names are known beforehand."""
         fixes = config.fixes
         self._add(config.odometry.topic, ODOMETRY_TYPE, 'odometry',
                   decode.odometry, decode.read_odometry, robot=OF_TOPIC)
@@ -97,12 +98,7 @@ class Inputs:
                           robot=OF_TOPIC, source=name, path=path, scale=altimeter.scale)
             self._add(config.attitudes.topic, IMU_TYPE, 'attitudes', decode.attitude,
                       robot=OF_TOPIC)
-        self._by_topic = {_key(route.topic): route for route in self._routes}
-
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        """Topics whose names are known beforehand."""
-        return tuple(self._routes)
+        self._by_topic = {_key(route.topic): route for route in self.routes}
 
     @property
     def pattern_kinds(self) -> frozenset[str]:
@@ -150,7 +146,7 @@ class Inputs:
         for robot in robots if '{robot}' in template or len(robots) == 1 else ['']:
             own = {name: robot if value == OF_TOPIC else value for name, value in options.items()}
             if template:
-                self._routes.append(Route(
+                self.routes.append(Route(
                     self._config.topic(template, robot), type_name, kind, partial(decoder, **own),
                     partial(reader, **own) if reader else None))
 

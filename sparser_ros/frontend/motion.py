@@ -119,25 +119,17 @@ class Plane:
             tt + btt,
         )
 
-    def difference(
+    def growth(
         self, start: Pose, end: Pose, before: Covariance, after: Covariance
-    ) -> Covariance:
-        """Covariance of the motion between two poses whose covariances in the odometry frame are
-        given (translation and rotation about fixed axes): the inverse of `appended`."""
+    ) -> tuple[float, float]:
+        """As `variances`, of the motion between two poses whose covariances in the odometry frame
+        are given (translation and rotation about fixed axes). Means are the same in every frame."""
         # The heading error before turns the motion: d(t_end) has d(yaw_start) x (t_end - t_start).
         u, v = -(end[1] - start[1]), end[0] - start[0]
-        xx, xy, yy, xt, yt, tt = before
-        a = after[0] - (xx + 2 * u * xt + u * u * tt)
-        b = after[1] - (xy + u * yt + v * xt + u * v * tt)
-        c = after[2] - (yy + 2 * v * yt + v * v * tt)
-        d, e = after[3] - (xt + u * tt), after[4] - (yt + v * tt)
-        cosine, sine = math.cos(start[2]), -math.sin(start[2])
-        return (
-            cosine * cosine * a - 2 * cosine * sine * b + sine * sine * c,
-            cosine * sine * (a - c) + (cosine * cosine - sine * sine) * b,
-            sine * sine * a + 2 * cosine * sine * b + cosine * cosine * c,
-            cosine * d - sine * e, sine * d + cosine * e, after[5] - tt,
-        )
+        xx, _, yy, xt, yt, tt = before
+        x = after[0] - (xx + 2 * u * xt + u * u * tt)
+        y = after[2] - (yy + 2 * v * yt + v * v * tt)
+        return (x + y) / 2, after[5] - tt
 
     def variances(self, noise: Covariance) -> tuple[float, float]:
         """Mean variances per axis: translation (m^2) and rotation (rad^2)."""
@@ -216,15 +208,13 @@ class Space:
         second[:3, :3] = turn
         return first @ total @ first.T + second @ noise @ second.T
 
-    def difference(
+    def growth(
         self, start: Pose, end: Pose, before: Covariance, after: Covariance
-    ) -> Covariance:
-        move, back = np.eye(6), np.zeros((6, 6))
+    ) -> tuple[float, float]:
+        move = np.eye(6)
         x, y, z = end[0] - start[0], end[1] - start[1], end[2] - start[2]
         move[:3, 3:] = [[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]]
-        back[:3, :3] = np.array(rotation_rows(start[3:])).T
-        back[3:, 3:] = np.array(rotation_rows(end[3:])).T
-        return back @ (after - move @ before @ move.T) @ back.T
+        return self.variances(after - move @ before @ move.T)
 
     def variances(self, noise: Covariance) -> tuple[float, float]:
         a, b, c, d, e, f = noise.diagonal().tolist()
@@ -232,11 +222,12 @@ class Space:
 
 
 Geometry = Plane | Space
+PLANE, SPACE = Plane(), Space()
 
 
 def geometry(dimension: int) -> Geometry:
     """The operations of the plane (2) or of space (3)."""
-    return Plane() if dimension == 2 else Space()
+    return PLANE if dimension == 2 else SPACE
 
 
 def wrap(angle: float) -> float:

@@ -278,8 +278,7 @@ class OdometryGate:
         if warning:
             self._counters.warnings[warning] += 1
         self._clock.advance(reading.stamp_ns)
-        self._counters.waiting -= 1
-        self._counters.accepted += 1
+        self._counters.accept()
 
     def _refuse(self) -> None:
         """Drop the suspects: the robot was never there."""
@@ -287,7 +286,6 @@ class OdometryGate:
         if not suspects:
             return
         for _ in suspects:
-            self._counters.waiting -= 1
             self._counters.drop('implausible')
         first, last, kind, value = suspects[0], self.last, 'odometry_outlier', 0.0
         subject, refused = f'the odometry of {self.robot}', self._counters.dropped['implausible']
@@ -341,7 +339,7 @@ class Odometry:
 
     def __init__(self, shared: Shared) -> None:
         self._config, self._clock, self._events = shared.config, shared.clock, shared.events
-        self._counters = shared.counters.odometry
+        self._shared, self._counters = shared, shared.counters.odometry
         self._gates = {robot: OdometryGate(number, shared)
                        for number, robot in enumerate(shared.config.robots)}
         self._told_late: set[tuple[str, str]] = set()
@@ -349,8 +347,6 @@ class Odometry:
         """(messages that follow one another, last stamp) since odometry last went on forwards."""
         self._present = 0
         """Count of messages of the present, by the clock, at the last of these."""
-        self.time_jump = False
-        """True since all that comes has gone back in time, and stayed there."""
         self._frames_seen: set[tuple[str, str, str]] = set()
 
     def fault(self, sample: OdometrySample) -> str:
@@ -366,16 +362,13 @@ class Odometry:
 
     def add(self, sample: OdometrySample, stamp_ns: int) -> bool:
         gate = self._gates[sample.robot]
-        ready = gate.mounting.offer(sample, stamp_ns)
-        self._counters.waiting += 1 - len(ready)
-        taken = [self._offer(gate, *message) for message in ready]
+        taken = [self._offer(gate, *message) for message in gate.mounting.offer(sample, stamp_ns)]
         return not taken or taken[-1]
 
     def _release(self, flush: bool) -> None:
         """Go on with messages that waited for the place of their frame."""
         for gate in self._gates.values():
             for message in gate.mounting.released(flush):
-                self._counters.waiting -= 1
                 self._offer(gate, *message)
 
     def look_at_frames(self) -> None:
@@ -403,7 +396,6 @@ class Odometry:
         self._backward.clear()
         if len(self._frames_seen) < MAX_FRAME_NAMES:
             self._frames_seen.add((sample.robot, sample.frame_id, sample.child_frame_id))
-        counters.waiting += 1
         refused = counters.dropped.total()
         gate.offer(reading)
         return counters.dropped.total() == refused or gate.last is reading
@@ -416,11 +408,9 @@ class Odometry:
         stamped with the present.
         """
         counters, back_ns = self._counters, gate.frontier_ns - reading.stamp_ns
-        counters.waiting += 1
         # A first message of all that is far ahead has a wrong stamp.
         if (back_ns > BACK_NS or gate.last is not None) and gate.offer_older(reading):
             return True
-        counters.waiting -= 1
         if back_ns <= BACK_NS:
             gate.buffer.late(reading.stamp_ns)
             return counters.drop('out_of_order')
@@ -430,7 +420,8 @@ class Odometry:
         count, last_ns = self._backward.get(gate.robot, (0, reading.stamp_ns - 1))
         count = count + 1 if 0 < reading.stamp_ns - last_ns < MAX_FUTURE_NS else 1
         self._backward[gate.robot] = count, reading.stamp_ns
-        self.time_jump = self.time_jump or count >= JUMP_MESSAGES
+        if count >= JUMP_MESSAGES:
+            self._shared.counters.time_jumps = 1
         self._events.add(self._clock.newest_ns, Finding(
             'odometry_backwards', gate.robot, f'the stamps of the odometry of {gate.robot} went '
             f'back by {back_ns * 1e-9:.1f} s: such messages are dropped', back_ns * 1e-9, 's'))

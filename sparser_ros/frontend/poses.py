@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 
 import numpy as np
 
 from ..graph import PointPriors, PosePriors, RelativePoses
-from .assembly import Assembly, Instant, Intake, Pending, Shared, remember
+from .assembly import Assembly, Instant, Intake, Pending
 from .clocks import MAX_STAMP_NS, offset_ns
 from .motion import (
     Covariance,
@@ -27,10 +26,6 @@ class Closures(Intake):
     """Loop closures on their way to keyframes."""
 
     kind = 'closures'
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self._known: OrderedDict[tuple[Instant, Instant], None] = OrderedDict()
 
     def check(self, sample: ClosureSample, stamp_ns: int) -> Pending | str:
         options, space = self._config.closures, self._space
@@ -51,9 +46,8 @@ class Closures(Intake):
             self.counters.warnings[f'covariance_{reason}'] += 1
         covariance = space.isotropic(options.sigma_m**2, options.sigma_rad**2) if reason \
             else space.covariance(sample.covariance)
-        if instants in self._known or instants[::-1] in self._known:
+        if self._second_copy(frozenset(instants)):
             return 'duplicate'
-        remember(self._known, instants)
         return Pending(
             max(sample.from_stamp_ns, sample.to_stamp_ns), instants, (motion, covariance))
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 
+import numpy as np
+
+from ..array_types import Array
 from ..graph import Ranges as RangeTable
 from ..graph.finding import Finding
-from .assembly import Assembly, Shared
+from .assembly import Assembly, Shared, StampOrder, remember
 from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
 from .motion import LARGEST, believed_m2
 from .radios import Radio, flatten_range
 from .samples import RangeSample
-from .temporal_filter import TemporalFilter
 
 BLOCKED = 2
 """Of `RangeSample.los`."""
@@ -39,15 +42,6 @@ class PendingRange(PendingBeacon):
     variance: float
     merged: bool = False
     """True once the other direction of the exchange was added, or for that other direction."""
-    gone: bool = False
-
-
-@dataclass
-class PairHistory:
-    """Waiting and last ranges of one pair of radios."""
-
-    waiting: list[PendingRange] = field(default_factory=list)
-    recent: deque[PendingRange] = field(default_factory=lambda: deque(maxlen=RECENT))
 
 
 class Ranges(BeaconIntake):
@@ -57,12 +51,14 @@ class Ranges(BeaconIntake):
 
     def __init__(self, shared: Shared) -> None:
         options = self._options = shared.config.ranges
-        self._merge_ns = nanoseconds(options.merge_window_s)
         super().__init__(
-            shared, self._merge_ns, (options.max_rate_hz, options.max_total_rate_hz),
-            options.min_interval_s, options.new_beacon_ranges)
+            shared, (options.max_rate_hz, options.max_total_rate_hz), options.min_interval_s,
+            options.new_beacon_ranges)
         self._units = UnitCheck()
-        self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, str], deque[PendingRange]] = OrderedDict()
+        """Newest ranges of each pair of radios."""
+        self._single = StampOrder(nanoseconds(options.merge_window_s))
+        """Ranges whose other direction may still come."""
         self._temporal = TemporalFilter(options.temporal_window_s) \
             if options.temporal_window_s > 0 else None
         self._learned: dict[str, Radio] = {}
@@ -104,15 +100,6 @@ class Ranges(BeaconIntake):
                 return 'shorter_than_height_difference'
             distance, variance = flat
         pair = min(sample.source, sample.target), max(sample.source, sample.target)
-        history = self._pairs.setdefault(pair, PairHistory())
-        self._pairs.move_to_end(pair)
-        oldest = next(iter(self._pairs))
-        if len(self._pairs) > MAX_PAIRS and not self._pairs[oldest].waiting:
-            del self._pairs[oldest]
-        if any(known.stamp_ns == stamp_ns and known.source == sample.source
-               and known.antenna == sample.frame_id
-               for known in (*history.waiting[-RECENT:], *history.recent)):
-            return 'duplicate'
         numbers = self._shared.numbers
         return PendingRange(
             stamp_ns, tuple((numbers[end.robot], stamp_ns) if end.robot else None
@@ -164,55 +151,47 @@ class Ranges(BeaconIntake):
             variance = o.sigma_m**2 + (o.sigma_per_m * distance) ** 2
         return believed_m2(o, variance)
 
-    def _opposite(self, pending: PendingRange, other: PendingRange) -> bool:
-        """True for the two directions of one exchange, where both are of one pair."""
-        return (pending.source != other.source
-                and abs(pending.stamp_ns - other.stamp_ns) <= self._merge_ns)
-
     def _hold(self, pending: PendingRange) -> None:
         self._clock.follow(pending.stamp_ns)
-        history = self._pairs[pending.pair]
-        for known in history.recent:
-            if not known.merged and self._opposite(known, pending):
-                # Its other direction left already: nothing to average with any more.
-                known.merged = True
-                self.counters.waiting -= 1
-                self.counters.merged += 1
-                return
-        history.waiting.append(pending)
         self._order.push(pending, (pending.source, pending.pair))
 
-    def _sorted(self, flush: bool) -> Iterable[PendingRange]:
+    def _sorted(self, flush: bool) -> Iterator[PendingRange]:
         """Ranges whose time has come, oldest first, without those that do not fit their neighbours.
         """
         ready = self._exchanges(flush)
         if self._temporal is None:
-            return ready
-        passed, blocked = self._temporal.sort(
-            ready, self._clock.newest_ns - self._order.delay_ns, flush)
-        for _ in blocked:
-            self._drop('off_in_time')
-        return passed
+            yield from ready
+            return
+        for pending, fits in self._temporal.judged(
+                ready, self._clock.newest_ns - self._order.delay_ns - self._single.delay_ns, flush):
+            if fits:
+                yield pending
+            else:
+                self.counters.drop('off_in_time')
 
     def _exchanges(self, flush: bool) -> Iterator[PendingRange]:
         """Ranges whose time has come, oldest first, the other direction of each merged into it."""
         for pending in super()._sorted(flush):
-            if pending.gone:
+            recent = self._recent.get(pending.pair) or deque(maxlen=RECENT)
+            if any(known.stamp_ns == pending.stamp_ns and known.source == pending.source
+                   and known.antenna == pending.antenna for known in recent):
+                self.counters.drop('duplicate')
                 continue
-            history = self._pairs[pending.pair]
-            history.waiting.remove(pending)
-            partner = min((other for other in history.waiting if self._opposite(pending, other)),
-                          key=lambda other: other.stamp_ns, default=None)
-            if partner is not None:
-                history.waiting.remove(partner)
-                partner.gone = pending.merged = True
-                # One exchange seen twice: the errors are common, so the noise stays the same.
-                pending.distance_m = (pending.distance_m + partner.distance_m) / 2
-                pending.variance = min(pending.variance, partner.variance)
-                self.counters.merged += 1
-                self.counters.waiting -= 1
-            history.recent.append(pending)
-            yield pending
+            first = next((known for known in recent if not known.merged
+                          and known.source != pending.source and abs(
+                              known.stamp_ns - pending.stamp_ns) <= self._single.delay_ns), None)
+            if first is None:
+                self._single.push(pending)
+            else:
+                first.merged = pending.merged = True
+                # One exchange seen twice: the errors are common, so the noise stays the same. Of
+                # one that left already nothing changes.
+                first.distance_m = (first.distance_m + pending.distance_m) / 2
+                first.variance = min(first.variance, pending.variance)
+                self.counters.merge()
+            recent.append(pending)
+            remember(self._recent, pending.pair, recent, MAX_PAIRS)
+        return self._single.released(self._clock.newest_ns - self._order.delay_ns, flush)
 
     def row(self, assembly: Assembly, pending: PendingRange) -> str:
         """|t_j - t_i| with the antenna of each robot as it was at the instant."""
@@ -237,6 +216,87 @@ class Ranges(BeaconIntake):
         yield Finding('configuration', 'self ranges', f'{refused} of {received} ranges are refused '
                       f'as ranges of a radio to itself: {why}')
 
+
+# -- neighbours in time ---------------------------------------------------------------------------
+
+ORDER = 2
+FEWEST = ORDER + 3
+"""Ranges in a window; with fewer the fit goes through them whatever they are."""
+MEMORY = 200
+"""Residuals of a pair whose median counts: the standard deviation of a median of so many is 9 %."""
+ROUNDS = 6
+"""Reweightings of the fit."""
+MADS = 5.0
+"""Median absolute deviations off which a range is dropped."""
+LEAST_MAD_M = 0.005
+"""One tick of a UWB radio: ranges that repeat exactly have a median of zero."""
+
+
+class TemporalFilter:
+    """Ranges off a polynomial through their neighbours are dropped.
+
+    A polynomial of second order is fitted to the ranges of a pair within a window of 2 s about each
+    of them (Savitzky and Golay 1964; by a fit, since radios are not sampled evenly). A range that
+    lies off by more than 5 times the median absolute deviation is dropped. Two things differ from
+    the paper. The fit has the least sum of absolute values: one of least squares goes towards a
+    blocked range of several metres and lets its neighbours look wrong. The median is that of the
+    newest residuals of the pair; the paper takes all of a recording. Ranges wait for half a window.
+    """
+
+    def __init__(self, window_s: float) -> None:
+        self._half_ns = nanoseconds(window_s / 2)
+        self._window: dict[tuple[str, str], deque[PendingRange]] = defaultdict(deque)
+        """Ranges of each pair, from the first one on that a window may reach."""
+        self._undecided = StampOrder(self._half_ns)
+        """The newest of all of them."""
+        self._residuals: dict[tuple[str, str], deque[float]] = defaultdict(
+            partial(deque, maxlen=MEMORY))
+
+    def judged(
+        self, ready: Iterable[PendingRange], newest_ns: int, flush: bool
+    ) -> Iterator[tuple[PendingRange, bool]]:
+        """Ranges whose window has closed, oldest first, and whether each fits its neighbours.
+
+        `newest_ns`: none older than this comes any more. `flush`: none at all.
+        """
+        for pending in ready:
+            self._window[pending.pair].append(pending)
+            self._undecided.push(pending)
+        for pending in self._undecided.released(newest_ns, flush):
+            yield pending, self._fits(pending)
+
+    def _fits(self, pending: PendingRange) -> bool:
+        at_ns, window = pending.stamp_ns, self._window[pending.pair]
+        # Late ranges stand behind newer ones.
+        while window[0] is not pending and window[0].stamp_ns < at_ns - 2 * self._half_ns:
+            window.popleft()
+        near = [r for r in window if abs(r.stamp_ns - at_ns) <= self._half_ns]
+        if len(near) < FEWEST:
+            return True
+        seconds = np.array([(r.stamp_ns - at_ns) * 1e-9 for r in near])
+        distance = np.array([r.distance_m for r in near])
+        powers = np.vander(seconds / (self._half_ns * 1e-9), ORDER + 1)
+        # The last column is the constant: the fit at the range itself.
+        residual = abs(pending.distance_m - _least_absolute(powers, distance))
+        residuals = self._residuals[pending.pair]
+        residuals.append(residual)
+        return residual <= MADS * max(float(np.median(residuals)), LEAST_MAD_M)
+
+
+def _least_absolute(powers: Array, values: Array) -> float:
+    """Last coefficient of the fit with the least sum of absolute residuals, by reweighting."""
+    weight = np.ones(len(values))
+    ridge = 1e-9 * np.eye(powers.shape[1])
+    coefficients = np.zeros(powers.shape[1])
+    for _ in range(ROUNDS):
+        weighted = (powers * weight[:, None]).T
+        coefficients = np.linalg.solve(weighted @ powers + ridge, weighted @ values)
+        weight = 1 / np.maximum(np.abs(powers @ coefficients - values), LEAST_MAD_M)
+        weight /= np.max(weight)
+    return float(coefficients[-1])
+
+
+# -- unit -----------------------------------------------------------------------------------------
 
 REMEMBERED, LEAST_RATIOS = 51, 11
 """Newest ranges, and ratios, whose medians are judged; ratios from which theirs decides."""

@@ -17,13 +17,21 @@ NAN = float('nan')
 
 
 @dataclass(frozen=True)
-class OdometrySample:
-    """Pose of a robot in its odometry frame (`nav_msgs/Odometry`)."""
+class RobotSample:
+    """What a robot says of one instant."""
 
-    kind: ClassVar[str] = 'odometry'
+    kind: ClassVar[str]
+    """One of `counters.KINDS`."""
     robot: str
     stamp_ns: int
     received_ns: int
+
+
+@dataclass(frozen=True)
+class OdometrySample(RobotSample):
+    """Pose of a robot in its odometry frame (`nav_msgs/Odometry`)."""
+
+    kind: ClassVar[str] = 'odometry'
     position_xyz: Array
     quat_xyzw: Array
     pose_covariance: Array
@@ -53,14 +61,11 @@ class RangeSample:
 
 
 @dataclass(frozen=True)
-class SightingSample:
+class SightingSample(RobotSample):
     """Place of a landmark in a frame of the robot that sees it (`sparser_ros/LandmarkSighting`)."""
 
     kind: ClassVar[str] = 'sightings'
-    robot: str
     landmark: str
-    stamp_ns: int
-    received_ns: int
     position_xyz: Array
     covariance: Array
     """(3, 3)."""
@@ -97,13 +102,10 @@ class FrameSample:
 
 
 @dataclass(frozen=True)
-class FixSample:
+class FixSample(RobotSample):
     """Absolute position, and perhaps heading, of a robot in the map frame."""
 
     kind: ClassVar[str] = 'fixes'
-    robot: str
-    stamp_ns: int
-    received_ns: int
     position_xyz: Array
     position_covariance: Array
     quat_xyzw: Array | None = None
@@ -117,26 +119,20 @@ class FixSample:
 
 
 @dataclass(frozen=True)
-class HeightSample:
+class HeightSample(RobotSample):
     """Reading of the height of a robot: metres up, metres to the ground, or Pa."""
 
     kind: ClassVar[str] = 'heights'
-    robot: str
     source: str
     """Name in `heights.inputs`, which says what the value is."""
-    stamp_ns: int
-    received_ns: int
     value: float
 
 
 @dataclass(frozen=True)
-class AttitudeSample:
+class AttitudeSample(RobotSample):
     """Orientation of a robot in a frame whose z axis points up (`sensor_msgs/Imu`)."""
 
     kind: ClassVar[str] = 'attitudes'
-    robot: str
-    stamp_ns: int
-    received_ns: int
     quat_xyzw: Array
     unknown: bool = False
     """Whether the message says that it holds no orientation."""
@@ -153,5 +149,4 @@ class Refused:
     """What of the configuration does not fit the message, in words."""
 
 
-Sample = (OdometrySample | RangeSample | SightingSample | ClosureSample | FixSample | FrameSample
-          | HeightSample | AttitudeSample | Refused)
+Sample = RobotSample | RangeSample | ClosureSample | FrameSample | Refused

@@ -4,20 +4,18 @@ they flood, and waiting for odometry."""
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, deque
+from collections import deque
 from typing import Any
 
 import numpy as np
 
 from ..graph import Sightings as SightingTable
 from ..graph.finding import Finding
-from .assembly import Assembly, Shared, remember
+from .assembly import Assembly, Shared
 from .beacons import BeaconIntake, PendingBeacon
 from .frames import mounting
-from .motion import Pose, Space, Vector, believed_m2, fault, place_fault, rotation_rows
+from .motion import SPACE, Pose, Vector, believed_m2, fault, place_fault, rotation_rows
 from .samples import SightingSample
-
-_SPACE = Space()
 
 
 class Sightings(BeaconIntake):
@@ -30,14 +28,13 @@ class Sightings(BeaconIntake):
     def __init__(self, shared: Shared) -> None:
         options = self._options = shared.config.sightings
         super().__init__(
-            shared, 0, (options.max_total_rate_hz, options.max_total_rate_hz),
+            shared, (options.max_total_rate_hz, options.max_total_rate_hz),
             options.min_interval_s, options.new_landmark_sightings)
         self._frames, self._revision = shared.frames, shared.frames.revision
         self._unplaced: deque[tuple[SightingSample, int]] = deque()
         """Sightings in frames that nothing is known of yet, with their stamps."""
         self._sensors = {name.lstrip('/'): mounting(values)
                          for name, values in options.sensor_poses.items() if values}
-        self._known: OrderedDict[tuple[object, ...], None] = OrderedDict()
 
     def check(
         self, sample: SightingSample, stamp_ns: int
@@ -59,12 +56,10 @@ class Sightings(BeaconIntake):
         if sensor is None:
             return sample, stamp_ns
         robot, name = self._shared.numbers[sample.robot], landmark.beacon
-        place = self._space.vector(_SPACE.act(sensor, tuple(position)))
+        place = self._space.vector(SPACE.act(sensor, tuple(position)))
         variance = believed_m2(o, self._variance(sample, sensor, distance))
-        key = (robot, name, stamp_ns, place)
-        if key in self._known:
+        if self._second_copy((robot, name, stamp_ns, place)):
             return 'duplicate'
-        remember(self._known, key)
         return PendingBeacon(
             stamp_ns, ((robot, stamp_ns),), (place, variance), (landmark,),
             (robot, sample.frame_id, name), (sample.robot, name))
@@ -80,7 +75,7 @@ class Sightings(BeaconIntake):
         """T_base_frame of the frame that a position is in; None = not known."""
         known = self._sensors.get(frame) or self._sensors.get(robot)
         if known is None and frame in ('', self._config.topic(self._config.frames.base, robot)):
-            return _SPACE.identity
+            return SPACE.identity
         return known or self._frames.on_robot(self._config, robot, frame)
 
     def _variance(self, sample: SightingSample, sensor: Pose, distance: float) -> float:
@@ -106,11 +101,10 @@ class Sightings(BeaconIntake):
             self._revision = self._frames.revision
             waiting, self._unplaced = self._unplaced, deque()
             for sample, stamp_ns in waiting:
-                self.counters.waiting -= 1
                 self.add(sample, stamp_ns)
         while self._unplaced and (flush or newest_ns - self._unplaced[0][1] > self._timeout_ns):
             sample, _ = self._unplaced.popleft()
-            self._drop('unknown_frame')
+            self.counters.drop('unknown_frame')
             self._events.add(newest_ns, Finding(
                 'sighting_frame', sample.robot,
                 f'sightings of {sample.robot} are in the frame {sample.frame_id!r}; neither '

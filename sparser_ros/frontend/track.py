@@ -165,8 +165,7 @@ class Track:
             return self._widened(self._space.variances(self._total)), ''
         if self._mode == 'configured' or covariance is None or self._covariance is None:
             return fallback, ''
-        grown = self._space.variances(self._space.difference(
-            self.keyframe_poses[-1], pose, self._covariance, covariance))
+        grown = self._space.growth(self.keyframe_poses[-1], pose, self._covariance, covariance)
         if min(grown) <= 0:
             return fallback, 'covariance_not_growing'
         return self._widened(grown), ''

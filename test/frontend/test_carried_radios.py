@@ -75,7 +75,7 @@ def test_a_number_is_no_proof():
     number = {'b1': '1', 'b2': '2', 'b3': '3', 'r1': '4'}
     found = carried_radios({'1': tracks['A']}, {
         (number[a], number[b]): values for (a, b), values in ranges.items()})
-    assert found.robot == {'4': '1'} and found.named == {'1': '1'}
+    assert found.robot == {'4': '1'}
 
 
 def test_without_motion_nothing_is_claimed():

@@ -205,7 +205,7 @@ def flown(turn=(0.0, 0.0, 0.0), change=lambda stamp, height: height, seed=3, mou
         for k, stamp in enumerate(track.stamp_ns.tolist())]
     if mount is None:
         samples += [
-            HeightSample('A', 'altimeter', stamp, stamp, change((stamp - start) * 1e-9, height))
+            HeightSample('A', stamp, stamp, 'altimeter', change((stamp - start) * 1e-9, height))
             for stamp, height in zip(
                 level.height_stamp_ns.tolist(), level.height_m.tolist(), strict=True)]
     else:

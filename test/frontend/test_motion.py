@@ -65,7 +65,7 @@ def test_composed_covariance_is_the_first_order_propagation(dimension):
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-8)
 
 
-def test_the_difference_of_accumulated_covariances_is_the_increment(dimension):
+def test_accumulated_covariances_grow_by_the_increment(dimension):
     rng, space = np.random.default_rng(3), geometry(dimension)
     start, step = random_pose(rng, dimension), random_pose(rng, dimension)
     end = space.compose(start, step)
@@ -74,8 +74,8 @@ def test_the_difference_of_accumulated_covariances_is_the_increment(dimension):
     carry, frame = np.eye(6), block_diag(first[:3, :3], last[:3, :3])
     carry[:3, 3:] = -hat((last - first)[:3, 3])
     after = carry @ before @ carry.T + frame @ increment @ frame.T
-    found = space.difference(start, end, space.covariance(before), space.covariance(after))
-    assert np.asarray(found) == pytest.approx(np.asarray(space.covariance(increment)), abs=1e-12)
+    found = space.growth(start, end, space.covariance(before), space.covariance(after))
+    assert found == pytest.approx(space.variances(space.covariance(increment)), abs=1e-12)
 
 
 @pytest.mark.parametrize(('mode', 'grows', 'move', 'turn'), [

@@ -190,7 +190,7 @@ class Recording:
             self._write_messages(journal.NO_TAKE)
         before = self.session
         self.session = Session(
-            {**begin_values(config, rulings, self.frontend.frames.all),
+            {**begin_values(config, rulings, dict(self.frontend.frames.parents)),
              LOADED: config.radios != self._config.radios},
             self._next_session, next_number=before.next_number, notes=before.notes)
         self._next_session, self._bytes = self._next_session + 1, 0
