@@ -212,13 +212,11 @@ class StampOrder:
             yield heapq.heappop(self._heap)[-1]
 
 
-def remember(
-    table: OrderedDict, key: Hashable, value: object = None, most: int = MAX_KNOWN
-) -> None:
+def remember(table: OrderedDict, key: Hashable, value: object = None) -> None:
     """Put an entry last; the oldest goes where there are too many."""
     table[key] = value
     table.move_to_end(key)
-    if len(table) > most:
+    if len(table) > MAX_KNOWN:
         table.popitem(last=False)
 
 

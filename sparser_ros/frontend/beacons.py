@@ -72,12 +72,12 @@ class BeaconIntake(Intake):
     limits = 'ranges.max_rate_hz or ranges.max_total_rate_hz'
     """Parameters of the rates."""
 
-    def __init__(self, shared: Shared, rates_hz: tuple[float, float], interval_s: float,
-                 wanted: int) -> None:
+    def __init__(self, shared: Shared, delay_ns: int, rates_hz: tuple[float, float],
+                 interval_s: float, wanted: int) -> None:
         """`rates_hz`: of each pair, and in all."""
         super().__init__(shared)
         self._radios = shared.radios
-        self._order = StampOrder(nanoseconds(shared.config.stamps.reorder_window_s))
+        self._order = StampOrder(nanoseconds(shared.config.stamps.reorder_window_s) + delay_ns)
         self._limit, self._interval_ns = RateLimit(*rates_hz), nanoseconds(interval_s)
         self._wanted, self._most = wanted, shared.config.ranges.max_new_beacons
         self._strangers: OrderedDict[str, list[PendingBeacon]] = OrderedDict()

@@ -100,10 +100,9 @@ class Frontend:
         return False
 
     def add(self, sample: Sample) -> bool:
-        """Add any sample; False = refused.
+        """Add any sample; False = refused, or a duplicate.
 
-        True does not yet mean that odometry is believed, that odometry will cover the sample, or
-        that a range is no second copy.
+        True does not yet mean that odometry is believed, or that odometry will cover the sample.
         """
         counters = self.counters.kind(sample.kind)
         counters.receive()

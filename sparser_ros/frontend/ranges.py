@@ -7,7 +7,7 @@ import math
 import statistics
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from ..array_types import Array
 from ..graph import Ranges as RangeTable
 from ..graph.finding import Finding
-from .assembly import Assembly, Shared, StampOrder, remember
+from .assembly import Assembly, Shared, StampOrder
 from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
 from .motion import LARGEST, believed_m2
@@ -42,6 +42,15 @@ class PendingRange(PendingBeacon):
     variance: float
     merged: bool = False
     """True once the other direction of the exchange was added, or for that other direction."""
+    gone: bool = False
+
+
+@dataclass
+class PairHistory:
+    """Waiting and last ranges of one pair of radios."""
+
+    waiting: list[PendingRange] = field(default_factory=list)
+    recent: deque[PendingRange] = field(default_factory=lambda: deque(maxlen=RECENT))
 
 
 class Ranges(BeaconIntake):
@@ -51,14 +60,12 @@ class Ranges(BeaconIntake):
 
     def __init__(self, shared: Shared) -> None:
         options = self._options = shared.config.ranges
+        self._merge_ns = nanoseconds(options.merge_window_s)
         super().__init__(
-            shared, (options.max_rate_hz, options.max_total_rate_hz), options.min_interval_s,
-            options.new_beacon_ranges)
+            shared, self._merge_ns, (options.max_rate_hz, options.max_total_rate_hz),
+            options.min_interval_s, options.new_beacon_ranges)
         self._units = UnitCheck()
-        self._recent: OrderedDict[tuple[str, str], deque[PendingRange]] = OrderedDict()
-        """Newest ranges of each pair of radios."""
-        self._single = StampOrder(nanoseconds(options.merge_window_s))
-        """Ranges whose other direction may still come."""
+        self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()
         self._temporal = TemporalFilter(options.temporal_window_s) \
             if options.temporal_window_s > 0 else None
         self._learned: dict[str, Radio] = {}
@@ -100,6 +107,15 @@ class Ranges(BeaconIntake):
                 return 'shorter_than_height_difference'
             distance, variance = flat
         pair = min(sample.source, sample.target), max(sample.source, sample.target)
+        history = self._pairs.setdefault(pair, PairHistory())
+        self._pairs.move_to_end(pair)
+        oldest = next(iter(self._pairs))
+        if len(self._pairs) > MAX_PAIRS and not self._pairs[oldest].waiting:
+            del self._pairs[oldest]
+        if any(known.stamp_ns == stamp_ns and known.source == sample.source
+               and known.antenna == sample.frame_id
+               for known in (*history.waiting[-RECENT:], *history.recent)):
+            return 'duplicate'
         numbers = self._shared.numbers
         return PendingRange(
             stamp_ns, tuple((numbers[end.robot], stamp_ns) if end.robot else None
@@ -151,8 +167,21 @@ class Ranges(BeaconIntake):
             variance = o.sigma_m**2 + (o.sigma_per_m * distance) ** 2
         return believed_m2(o, variance)
 
+    def _opposite(self, pending: PendingRange, other: PendingRange) -> bool:
+        """True for the two directions of one exchange, where both are of one pair."""
+        return (pending.source != other.source
+                and abs(pending.stamp_ns - other.stamp_ns) <= self._merge_ns)
+
     def _hold(self, pending: PendingRange) -> None:
         self._clock.follow(pending.stamp_ns)
+        history = self._pairs[pending.pair]
+        for known in history.recent:
+            if not known.merged and self._opposite(known, pending):
+                # Its other direction left already: nothing to average with any more.
+                known.merged = True
+                self.counters.merge()
+                return
+        history.waiting.append(pending)
         self._order.push(pending, (pending.source, pending.pair))
 
     def _sorted(self, flush: bool) -> Iterator[PendingRange]:
@@ -163,7 +192,7 @@ class Ranges(BeaconIntake):
             yield from ready
             return
         for pending, fits in self._temporal.judged(
-                ready, self._clock.newest_ns - self._order.delay_ns - self._single.delay_ns, flush):
+                ready, self._clock.newest_ns - self._order.delay_ns, flush):
             if fits:
                 yield pending
             else:
@@ -172,26 +201,21 @@ class Ranges(BeaconIntake):
     def _exchanges(self, flush: bool) -> Iterator[PendingRange]:
         """Ranges whose time has come, oldest first, the other direction of each merged into it."""
         for pending in super()._sorted(flush):
-            recent = self._recent.get(pending.pair) or deque(maxlen=RECENT)
-            if any(known.stamp_ns == pending.stamp_ns and known.source == pending.source
-                   and known.antenna == pending.antenna for known in recent):
-                self.counters.drop('duplicate')
+            if pending.gone:
                 continue
-            first = next((known for known in recent if not known.merged
-                          and known.source != pending.source and abs(
-                              known.stamp_ns - pending.stamp_ns) <= self._single.delay_ns), None)
-            if first is None:
-                self._single.push(pending)
-            else:
-                first.merged = pending.merged = True
-                # One exchange seen twice: the errors are common, so the noise stays the same. Of
-                # one that left already nothing changes.
-                first.distance_m = (first.distance_m + pending.distance_m) / 2
-                first.variance = min(first.variance, pending.variance)
+            history = self._pairs[pending.pair]
+            history.waiting.remove(pending)
+            partner = min((other for other in history.waiting if self._opposite(pending, other)),
+                          key=lambda other: other.stamp_ns, default=None)
+            if partner is not None:
+                history.waiting.remove(partner)
+                partner.gone = pending.merged = True
+                # One exchange seen twice: the errors are common, so the noise stays the same.
+                pending.distance_m = (pending.distance_m + partner.distance_m) / 2
+                pending.variance = min(pending.variance, partner.variance)
                 self.counters.merge()
-            recent.append(pending)
-            remember(self._recent, pending.pair, recent, MAX_PAIRS)
-        return self._single.released(self._clock.newest_ns - self._order.delay_ns, flush)
+            history.recent.append(pending)
+            yield pending
 
     def row(self, assembly: Assembly, pending: PendingRange) -> str:
         """|t_j - t_i| with the antenna of each robot as it was at the instant."""

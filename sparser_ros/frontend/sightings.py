@@ -28,7 +28,7 @@ class Sightings(BeaconIntake):
     def __init__(self, shared: Shared) -> None:
         options = self._options = shared.config.sightings
         super().__init__(
-            shared, (options.max_total_rate_hz, options.max_total_rate_hz),
+            shared, 0, (options.max_total_rate_hz, options.max_total_rate_hz),
             options.min_interval_s, options.new_landmark_sightings)
         self._frames, self._revision = shared.frames, shared.frames.revision
         self._unplaced: deque[tuple[SightingSample, int]] = deque()

@@ -30,10 +30,9 @@ def test_copies_and_ranges_in_a_row_are_dropped():
     for k in range(19):
         for robot in 'AB':
             assert frontend.add(range_sample(robot, 'L1', 0.1 * k, 3.0))
-        frontend.add(range_sample('A', 'L1', 0.1 * k, 3.0))
+        assert not frontend.add(range_sample('A', 'L1', 0.1 * k, 3.0))
     assert len(graph_of(frontend).ranges) == 8
-    frontend.add(range_sample('A', 'L1', 1.8, 3.0))
-    assert frontend.take(flush=True) is None
+    assert not frontend.add(range_sample('A', 'L1', 1.8, 3.0))
     assert frontend.counters.ranges.dropped == {'decimated': 30, 'duplicate': 20}
 
 
