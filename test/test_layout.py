@@ -15,7 +15,7 @@ PACKAGE = ROOT / 'sparser_ros'
 # From top to bottom; a folder imports from itself and from those after it.
 LAYERS = [
     'demo', 'node', 'cli', 'backend/replay', 'backend/process', 'backend/session',
-    'backend/calibrate', 'backend/integrity', 'backend/observability', 'frontend', 'io', 'plot',
+    'backend/calibrate', 'backend/integrity', 'backend/observability', 'frontend', 'plot', 'io',
     'solver', 'graph', 'linalg', 'config',
 ]
 # `sparser play` publishes through ROS, and loads it only when it runs.
