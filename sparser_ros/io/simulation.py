@@ -156,15 +156,6 @@ class Simulation:
         motion = self.motions[self.robots.index(robot)]
         return motion.poses((stamps_ns - START_NS) / SECOND)[1]
 
-    def truth_of(self, graph: Graph) -> tuple[Array, Array]:
-        """True positions of all poses and of all landmarks of a graph made of this run."""
-        poses = np.empty((graph.n_poses, self.config.dimension))
-        for number, robot in enumerate(graph.robots):
-            rows = graph.pose_rows(number)
-            poses[rows] = self.positions(robot, graph.poses.stamp_ns[rows])
-        marks = [self.beacon_names.index(name) for name in graph.landmarks.names]
-        return poses, self.beacons[marks]
-
     def _motion(self, random: np.random.Generator) -> Motion:
         config = self.config
         d = config.dimension
