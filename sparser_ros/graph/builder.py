@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..array_types import Array, Index
+from ..array_types import Array, Index, Mask
 from ..config import GraphError
+from .graph import Graph
 from .measurements import Heights, PointPriors, PosePriors, Ranges, RelativePoses, Verticals
-from .table import MOST_LENGTH_M, Landmarks, Poses, Table, concatenated, empty
+from .table import MOST_LENGTH_M, Landmarks, Poses, Table, concatenated
 
 End = str | tuple[str, int | ArrayLike]
 """A beacon by its name, or a robot with the number of one or more of its poses."""
-T = TypeVar('T', bound=Table)
-G = TypeVar('G', bound='Validated')
 
 
-class Validated(Protocol):
-    """Result of `build`: a graph (a type of its own, since the graph knows its builder)."""
-
-    def validate(self: G) -> G:
-        """Return self, or raise GraphError."""
-        ...
-
-
-class GraphBuilder(Generic[G]):
+class GraphBuilder:
     """Collects measurements; `build` makes the graph, its poses at the composed odometry.
 
     Poses of a robot are numbered from 0; the first `add_odometry` of a robot makes its pose 0, and
@@ -36,10 +27,9 @@ class GraphBuilder(Generic[G]):
     may be one value, or an array with one row for each of k measurements.
     """
 
-    def __init__(self, make: Callable[..., G], dimension: int = 2, name: str = '') -> None:
+    def __init__(self, dimension: int = 2, name: str = '') -> None:
         if dimension not in (2, 3):
             raise GraphError(f'dimension must be 2 or 3, not {dimension}')
-        self._make = make
         self.dimension = dimension
         self._name = name
         self._robots: list[str] = []
@@ -48,12 +38,12 @@ class GraphBuilder(Generic[G]):
         self._translation: list[Array] = []
         self._stamps: list[int] = []
         self._beacons: dict[str, Array | None] = {}
-        self._tables: list[Table] = []
+        self._tables: dict[Callable[..., Table], list[Any]] = {}
 
     def add_odometry(
         self, robot: str, translation: ArrayLike, rotation: ArrayLike, *,
         sigma_m: ArrayLike, sigma_rad: ArrayLike, stamp_ns: ArrayLike = 0,
-    ) -> GraphBuilder[G]:
+    ) -> GraphBuilder:
         """k motions of a robot, each in the frame of the pose before it.
 
         `translation` (k, d) in metres, `rotation` (k,) or (k, 3) or (k, d, d); standard deviations
@@ -79,7 +69,7 @@ class GraphBuilder(Generic[G]):
     def add_closure(
         self, source: End, target: End, translation: ArrayLike, rotation: ArrayLike, *,
         sigma_m: ArrayLike, sigma_rad: ArrayLike,
-    ) -> GraphBuilder[G]:
+    ) -> GraphBuilder:
         """k loop closures: the pose of `target` in the frame of `source`, as in `add_odometry`."""
         shift, turn = self._motions(translation, rotation)
         i, j = (self._ends(end, len(shift), poses_only=True) for end in (source, target))
@@ -89,23 +79,20 @@ class GraphBuilder(Generic[G]):
     def add_range(
         self, source: End, target: End, distance_m: ArrayLike, *, sigma_m: ArrayLike,
         lever_source: ArrayLike = 0.0, lever_target: ArrayLike = 0.0,
-    ) -> GraphBuilder[G]:
+    ) -> GraphBuilder:
         """k distances between antennas; a lever arm (d,) is the antenna in its robot's frame."""
         distance = np.atleast_1d(_bounded('distance_m', distance_m))
         k = len(distance)
         ends = [self._ends(end, k) for end in (source, target)]
-        arms = [
-            np.where((end >= 0)[:, None], np.broadcast_to(np.asarray(arm, float), self._size(k)), 0)
-            for end, arm in zip(ends, (lever_source, lever_target), strict=True)]
-        self._tables.append(Ranges(
-            ends[0], ends[1], arms[0], arms[1], distance, _precision('sigma_m', sigma_m, k),
-            np.zeros(k, dtype=np.int64)))
+        self._add(
+            Ranges, *ends, self._arms(ends[0], lever_source), self._arms(ends[1], lever_target),
+            distance, _precision('sigma_m', sigma_m, k))
         return self
 
     def add_prior(
         self, what: End, position: ArrayLike, rotation: ArrayLike | None = None, *,
         sigma_m: ArrayLike = 0.0, sigma_rad: ArrayLike = 0.0,
-    ) -> GraphBuilder[G]:
+    ) -> GraphBuilder:
         """Known positions (k, d) in map of a beacon or of poses, for poses with a heading as well.
 
         `sigma_m` of 0 makes a beacon's position exact. Without `rotation` the heading is free.
@@ -116,44 +103,40 @@ class GraphBuilder(Generic[G]):
         if isinstance(what, str) and not np.any(np.asarray(sigma_m)):
             self._beacons[what] = where[0]
         elif rotation is None:
-            self._tables.append(PointPriors(
-                ends, np.zeros(self._size(k)), where, _precision('sigma_m', sigma_m, k),
-                np.zeros(k, dtype=np.int64)))
+            self._add(PointPriors, ends, self._arms(ends, 0.0), where,
+                      _precision('sigma_m', sigma_m, k))
         else:
             kappa, tau = self._weights(sigma_m, sigma_rad, k)
-            self._tables.append(PosePriors(
-                self._ends(what, k, poses_only=True), self._turns(rotation, k), where, kappa, tau,
-                np.zeros(k, dtype=np.int64)))
+            ends = self._ends(what, k, poses_only=True)
+            self._add(PosePriors, ends, self._turns(rotation, k), where, kappa, tau)
         return self
 
     def add_vertical(
         self, what: tuple[str, ArrayLike], up: ArrayLike, *, sigma_rad: ArrayLike,
-    ) -> GraphBuilder[G]:
+    ) -> GraphBuilder:
         """The vertical as poses see it: the last axis of map (k, 3) in their body frames."""
         seen = _bounded('up', up).reshape(-1, self.dimension)
         length = np.linalg.norm(seen, axis=1, keepdims=True)
         if np.any(length < 1e-6):
             raise GraphError('up: a direction of no length')
         k = len(seen)
-        self._tables.append(Verticals(
-            self._ends(what, k, poses_only=True), seen / length,
-            _precision('sigma_rad', sigma_rad, k), np.zeros(k, dtype=np.int64)))
+        self._add(
+            Verticals, self._ends(what, k, poses_only=True), seen / length,
+            _precision('sigma_rad', sigma_rad, k))
         return self
 
     def add_height(
         self, what: End, height_m: ArrayLike, *, sigma_m: ArrayLike, lever: ArrayLike = 0.0,
-    ) -> GraphBuilder[G]:
+    ) -> GraphBuilder:
         """k heights in map of a beacon, or of points `lever` (d,) in the frames of poses."""
         height = np.atleast_1d(_bounded('height_m', height_m))
         k = len(height)
         ends = self._ends(what, k)
-        arm = np.where(
-            (ends >= 0)[:, None], np.broadcast_to(np.asarray(lever, float), self._size(k)), 0.0)
-        self._tables.append(Heights(
-            ends, arm, height, _precision('sigma_m', sigma_m, k), np.zeros(k, dtype=np.int64)))
+        self._add(
+            Heights, ends, self._arms(ends, lever), height, _precision('sigma_m', sigma_m, k))
         return self
 
-    def build(self) -> G:
+    def build(self) -> Graph:
         """The graph; GraphError names what is not finite, not positive or not there."""
         d, n = self.dimension, len(self._rotation)
         robot, index = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -167,11 +150,9 @@ class GraphBuilder(Generic[G]):
             tuple(self._beacons),
             np.array([np.zeros(d) if at is None else at for at in known]).reshape(-1, d),
             np.array([at is not None for at in known], dtype=bool))
-        return self._make(
+        return Graph(
             d, tuple(self._robots), poses, landmarks,
-            *(self._joined(kind) for kind in (
-                RelativePoses, Ranges, PosePriors, PointPriors, Verticals, Heights)),
-            name=self._name).validate()
+            *(concatenated(tables) for tables in self._tables.values()), name=self._name).validate()
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -202,6 +183,16 @@ class GraphBuilder(Generic[G]):
             raise GraphError(f'robot {robot!r} has poses 0 to {len(rows) - 1}, got {end[1]}')
         return rows[wanted]
 
+    def _add(self, kind: Callable[..., Table], *columns: Array | Index | Mask) -> None:
+        """A table of measurements without times."""
+        stamps = np.zeros(len(columns[0]), dtype=np.int64)
+        self._tables.setdefault(kind, []).append(kind(*columns, stamps))
+
+    def _arms(self, end: Index, arm: ArrayLike) -> Array:
+        """(k, d): a lever arm at poses, zero at beacons."""
+        arms = np.broadcast_to(np.asarray(arm, dtype=float), (len(end), self.dimension))
+        return np.where((end >= 0)[:, None], arms, 0.0)
+
     def _motions(self, translation: ArrayLike, rotation: ArrayLike) -> tuple[Array, Array]:
         shift = _bounded('translation', translation).reshape(-1, self.dimension)
         return shift, self._turns(rotation, len(shift))
@@ -225,11 +216,10 @@ class GraphBuilder(Generic[G]):
 
     def _relative(
         self, i: Index, j: Index, shift: Array, turn: Array, sigma_m: ArrayLike,
-        sigma_rad: ArrayLike, odometry: Any,
+        sigma_rad: ArrayLike, odometry: Mask,
     ) -> None:
         kappa, tau = self._weights(sigma_m, sigma_rad, len(i))
-        self._tables.append(RelativePoses(
-            i, j, turn, shift, kappa, tau, odometry, np.zeros(len(i), dtype=np.int64)))
+        self._add(RelativePoses, i, j, turn, shift, kappa, tau, odometry)
 
     def _weights(
         self, sigma_m: ArrayLike, sigma_rad: ArrayLike, k: int
@@ -237,13 +227,6 @@ class GraphBuilder(Generic[G]):
         """kappa and tau of standard deviations per axis (`graph.precision`)."""
         kappa = _precision('sigma_rad', sigma_rad, k)
         return kappa if self.dimension == 2 else kappa / 2, _precision('sigma_m', sigma_m, k)
-
-    def _joined(self, kind: type[T]) -> T:
-        own: Sequence[T] = [table for table in self._tables if isinstance(table, kind)]
-        return concatenated([empty(kind, self.dimension), *own])
-
-    def _size(self, k: int) -> tuple[int, int]:
-        return k, self.dimension
 
 
 def _bounded(name: str, values: ArrayLike) -> Array:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..array_types import Index
 from ..config import GraphError
-from .builder import GraphBuilder
 from .measurements import MeasurementTables, complete
 from .table import MOST_LENGTH_M, Landmarks, Poses, Table, empty, point_index
+
+if TYPE_CHECKING:
+    from .builder import GraphBuilder
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -65,9 +67,11 @@ class Graph(MeasurementTables):
         return ', '.join(parts)
 
     @staticmethod
-    def builder(dimension: int = 2, name: str = '') -> GraphBuilder[Graph]:
+    def builder(dimension: int = 2, name: str = '') -> GraphBuilder:
         """A graph to be filled by `add_odometry`, `add_range`, `add_closure` and `add_prior`."""
-        return GraphBuilder(Graph, dimension, name)
+        from .builder import GraphBuilder
+
+        return GraphBuilder(dimension, name)
 
     @property
     def n_poses(self) -> int:
