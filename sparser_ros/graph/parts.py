@@ -70,25 +70,6 @@ def find_segments(graph: Graph) -> OdometrySegments:
     return OdometrySegments(renamed[label], graph.poses.robot[first], first, last)
 
 
-def connected_part(graph: Graph, segments: OdometrySegments, gauge: int, anchored: bool) -> Mask:
-    """(b + m,): segments and landmarks connected to the frame of `map`.
-
-    That frame is the ground (fixed landmarks and priors) where `anchored`, else body `gauge`.
-    """
-    count = len(segments) + graph.n_landmarks
-    ground = count
-    pairs = [measured_pairs(graph, segments)]
-    if anchored:
-        tied = np.concatenate([
-            len(segments) + np.flatnonzero(graph.landmarks.fixed),
-            segments.variable(graph.absolute_endpoints()),
-        ])
-        pairs.append(np.stack([tied, np.full(len(tied), ground)], axis=1))
-    edges = np.concatenate(pairs)
-    _, label = connected(count + 1, edges[:, 0], edges[:, 1])
-    return np.asarray(label[:-1] == label[ground if anchored else gauge])
-
-
 def measured_pairs(graph: Graph, segments: OdometrySegments) -> Index:
     """(k, 2): variables that each measurement but odometry ties together, table by table."""
     first, second = graph.pairs(odometry=False)

@@ -103,6 +103,20 @@ class Poses(Table):
     translation: Vectors
     """(n, d): body in map, metres."""
 
+    @property
+    def order(self) -> Index:
+        """(n,): rows robot by robot, those of each in the order of their numbers."""
+        return np.lexsort((self.index, self.robot))
+
+    @property
+    def numbered(self) -> Index:
+        """(n,): numbers within each robot from 0, none left out."""
+        order = self.order
+        robot = self.robot[order]
+        number = np.empty(len(order), dtype=np.int64)
+        number[order] = np.arange(len(order)) - np.searchsorted(robot, robot)
+        return number
+
 
 @dataclass(frozen=True)
 class Landmarks:

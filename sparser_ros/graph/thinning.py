@@ -19,7 +19,7 @@ from .ends import owners
 from .graph import Graph
 from .measurements import RELATIVE_POSES, MeasurementType, PosePriors, RelativePoses
 from .precision import rotation_variance
-from .table import Poses, Table
+from .table import Table
 
 RELATIVE = RELATIVE_POSES.name
 _WEIGHTS = ('precision', 'tau')
@@ -97,8 +97,7 @@ def surplus(
         return drop
     order = np.lexsort((np.arange(n), chain))
     own, stamp = chain[order], stamp_ns[order]
-    start = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
-    place = np.arange(n) - np.repeat(start, np.diff(np.r_[start, n]))
+    place = np.arange(n) - np.searchsorted(own, own)
     inner = np.flatnonzero((place % 2 == 1) & np.r_[own[1:] == own[:-1], False]
                            & (stamp <= settled_ns))
     gap = (stamp[inner + 1] - stamp[inner - 1]).astype(float)
@@ -187,23 +186,13 @@ def thin(graph: Graph, drop: Mask, per_pair: int = 0) -> Thinned:
     into[rel.i[after]] = edge[after]
     edge = np.where(rel.odometry & drop[rel.j], into[rel.j], edge)
     lost = sum(int(np.sum(~mask)) for mask in keep.values()) - len(moves.rows)
+    poses = graph.poses.take(kept)
     return Thinned(
-        graph.replaced(poses=_poses(graph, kept), **renumbered),
+        graph.replaced(poses=poses.replaced(index=poses.numbered), **renumbered),
         Renumbering(kept, pose, {
             name: np.where(mask, np.cumsum(mask) - 1, -1) for name, mask in keep.items()},
             following, edge),
         np.sqrt(moves.variance[moves.rows]), lost)
-
-
-def _poses(graph: Graph, kept: Index) -> Poses:
-    """The poses that stay, numbered anew within each robot."""
-    poses = graph.poses.take(kept)
-    order = np.lexsort((poses.index, poses.robot))
-    own = poses.robot[order]
-    start = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
-    index = np.empty(len(own), dtype=np.int64)
-    index[order] = np.arange(len(own)) - np.repeat(start, np.diff(np.r_[start, len(own)]))
-    return poses.replaced(index=index)
 
 
 def _renumbered(table: Table, pose: Index) -> Table:

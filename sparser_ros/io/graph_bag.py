@@ -95,7 +95,7 @@ class _Odometry:
 def _odometry(graph: Graph) -> _Odometry:
     """One edge from each pose to the next; GraphError where there is none."""
     poses, table = graph.poses, graph.relative_poses
-    order = np.lexsort((poses.index, poses.robot))
+    order = poses.order
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     start = np.diff(poses.robot[order], prepend=-1) != 0
@@ -211,7 +211,7 @@ def pose_stamps(graph: Graph) -> Index:
     poses = graph.poses
     if not len(poses):
         return poses.stamp_ns
-    order = np.lexsort((poses.index, poses.robot))
+    order = poses.order
     stamp, robot = poses.stamp_ns[order], poses.robot[order]
     step, same = np.diff(stamp), np.diff(robot) == 0
     if np.any(step[same] < 0) or np.mean(step[same] == 0) > MOST_REPEATED:
@@ -268,7 +268,7 @@ def range_stamps(graph: Graph, stamp_ns: Index) -> tuple[Index, Mask]:
 def _cells(graph: Graph, stamp_ns: Index) -> tuple[Index, Index]:
     """First and last stamp that is strictly nearest to each pose among its robot's poses."""
     poses = graph.poses
-    order = np.lexsort((poses.index, poses.robot))
+    order = poses.order
     stamp, robot = stamp_ns[order], poses.robot[order]
     middle = stamp[:-1] + (stamp[1:] - stamp[:-1]) // 2
     same = robot[1:] == robot[:-1]

@@ -185,7 +185,7 @@ class _PyfgReader(GraphReader):
         poses = Poses(
             np.array([number[p] for p in prefix], dtype=np.int64),
             np.array(index, dtype=np.int64), self.stamps(block), *self.values(block))
-        order = np.lexsort((poses.index, poses.robot))
+        order = poses.order
         if np.any(order[1:] < order[:-1]):
             poses = poses.take(order)
         again = (np.diff(poses.index) == 0) & (np.diff(poses.robot) == 0)
@@ -273,11 +273,7 @@ def _pose_numbers(graph: Graph) -> Index:
     same = poses.robot[i] == poses.robot[j]
     if np.all(poses.index[j][same] == poses.index[i][same] + 1):
         return poses.index
-    order = np.lexsort((poses.index, poses.robot))
-    robot = poses.robot[order]
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.arange(len(order)) - np.searchsorted(robot, robot)
-    return number
+    return poses.numbered
 
 
 # -- names that PyFG cannot hold, in a file beside it -------------------------------------------
