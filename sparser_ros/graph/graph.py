@@ -6,7 +6,7 @@ increments so far introduced them, so the graph is their concatenation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from ..array_types import Index
 from ..config import GraphError
 from .measurements import MeasurementTables, complete
-from .table import MOST_LENGTH_M, Landmarks, Poses, Table, empty, point_index
+from .table import MOST_LENGTH_M, Landmarks, Poses, Table, concatenated, empty, point_index
 
 if TYPE_CHECKING:
     from .builder import GraphBuilder
@@ -193,20 +193,18 @@ class Increment(MeasurementTables):
         return replace(self, **parts)
 
 
-def extended(graph: Graph, increment: Increment) -> Graph:
-    """The graph after an increment."""
-    old = graph.landmarks
-    new = increment.landmarks
-    return graph.replaced(
-        robots=increment.robots,
-        poses=graph.poses.append(increment.poses),
-        landmarks=Landmarks(
-            old.names + new.names,
-            np.concatenate([old.position, new.position]),
-            np.concatenate([old.fixed, new.fixed]),
-        ),
-        **{name: table.append(getattr(increment, name)) for name, table in graph.tables().items()},
-    )
+def extended(graph: Graph, *increments: Increment) -> Graph:
+    """The graph after some increments."""
+    return graph.replaced(robots=increments[-1].robots, **joined([graph, *increments]))
+
+
+def joined(parts: Sequence[Graph | Increment]) -> dict[str, Any]:
+    """Poses, landmarks and measurement tables of all parts, by name, one after the other."""
+    poses: Poses = concatenated([part.poses for part in parts])
+    return {
+        'poses': poses, 'landmarks': Landmarks.joined([part.landmarks for part in parts]),
+        **{name: concatenated([getattr(part, name) for part in parts])
+           for name in parts[0].tables()}}
 
 
 def empty_graph(dimension: int, robots: tuple[str, ...] = ()) -> Graph:

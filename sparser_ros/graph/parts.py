@@ -12,7 +12,7 @@ from ..array_types import Index, Mask
 from .estimate import Estimate
 from .finding import Finding
 from .graph import Graph, counted
-from .table import Landmarks, Table, is_landmark
+from .table import Landmarks, Table
 
 MOST_NAMES = 5
 """Names that one sentence lists."""
@@ -44,7 +44,7 @@ class OdometrySegments:
 
     def variable(self, endpoint: Index) -> Index:
         """Segments, then landmarks, as one numbering of what endpoints belong to."""
-        landmark = is_landmark(endpoint)
+        landmark = endpoint < 0
         pose = np.where(landmark, 0, endpoint)
         body = self.of_pose[pose] if len(self.of_pose) else pose
         return np.where(landmark, len(self) + ~np.asarray(endpoint), body)
@@ -222,7 +222,7 @@ def extract(graph: Graph, poses: Mask, landmarks: Mask) -> Subgraph:
     new_landmark[landmark_rows] = np.arange(len(landmark_rows))
 
     def renumber(endpoint: Index) -> tuple[Index, Mask]:
-        far = is_landmark(endpoint)
+        far = endpoint < 0
         pose = new_pose[np.where(far, -1, endpoint)]
         landmark = new_landmark[np.where(far, ~endpoint, -1)]
         return np.where(far, ~landmark, pose), np.where(far, landmark, pose) >= 0

@@ -9,6 +9,7 @@ pose, in the order of `Graph.poses`, < 0 the landmark `~endpoint`, in that of `G
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -131,6 +132,14 @@ class Landmarks:
     def __len__(self) -> int:
         return len(self.names)
 
+    @staticmethod
+    def joined(parts: Sequence[Landmarks]) -> Landmarks:
+        """Those of several graphs, one after the other."""
+        return Landmarks(
+            tuple(name for part in parts for name in part.names),
+            np.concatenate([part.position for part in parts]),
+            np.concatenate([part.fixed for part in parts]))
+
 
 def concatenated(tables: list[T]) -> T:
     """One table of several of the same kind."""
@@ -146,11 +155,6 @@ def empty(kind: type[T], dimension: int) -> T:
     return kind(**{
         name: np.zeros((0, *[dimension] * len(column.shape)), dtype=column.dtype)
         for name, column in kind.columns().items()})
-
-
-def is_landmark(endpoint: Index) -> Mask:
-    """True where an endpoint is a landmark."""
-    return np.asarray(endpoint) < 0
 
 
 def point_index(endpoint: Index, n_poses: int) -> Index:

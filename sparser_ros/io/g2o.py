@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -339,8 +340,7 @@ class _G2oReader(GraphReader):
                     fixed[~endpoint] = True
                 else:
                     held.append((number, endpoint))
-        marks = graph.landmarks
-        graph = graph.replaced(landmarks=Landmarks(marks.names, marks.position, fixed))
+        graph = graph.replaced(landmarks=replace(graph.landmarks, fixed=fixed))
         if len({endpoint for _, endpoint in held}) > 1 or (held and graph.anchored):
             raise FormatError(
                 self.path, held[-1][0],

@@ -243,13 +243,13 @@ class GraphReader(ABC):
     def graph(self) -> Graph:
         """The graph; FormatError with file and line for anything that is not as it must be."""
 
-    @abstractmethod
     def key(self, word: str) -> Any:
-        """The name of a variable in the file, from its field of a vertex line."""
+        """The name of a variable, from its field of a vertex line."""
+        return word
 
-    @abstractmethod
     def keys(self, block: Block, field: int) -> list[Any]:
         """Names of variables in a field."""
+        return block.words(field)
 
     @abstractmethod
     def covariance(self, block: Block, noise: Array, what: str) -> Array:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import string
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -140,8 +141,8 @@ class _PyfgReader(GraphReader):
         names = _long_names(self.path)
         return Graph(
             d, tuple(names['robots'].get(p, p) for p in self.prefixes), poses,
-            Landmarks(tuple(names['landmarks'].get(n, n) for n in landmarks.names),
-                      landmarks.position, landmarks.fixed),
+            replace(landmarks, names=tuple(
+                names['landmarks'].get(n, n) for n in landmarks.names)),
             relative_poses=self._steps_and_closures(poses),
             sightings=self.table(Sightings, self.sightings, SIGHTING[d]),
             ranges=self.table(
@@ -150,12 +151,6 @@ class _PyfgReader(GraphReader):
             point_priors=self.table(
                 PointPriors, self._positions, POINT[d] + PRIOR, POSE[d] + POSITION),
             name=self.path.stem)
-
-    def key(self, word: str) -> str:
-        return word
-
-    def keys(self, block: Block, field: int) -> list[str]:
-        return block.words(field)
 
     def stamps(self, block: Block) -> Index:
         # Equal texts, such as the zeros of files without times, are parsed once.

@@ -6,7 +6,7 @@ Absolute data fix the frame `map` where they determine it, else the gauge robot 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,9 +62,7 @@ def gauge_robot(graph: Graph, robots: Sequence[str], config: BackendConfig) -> s
 def without_anchors(graph: Graph) -> Graph:
     """The graph with all absolute data left out and fixed landmarks unknown."""
     return graph.replaced(
-        landmarks=type(graph.landmarks)(
-            graph.landmarks.names, graph.landmarks.position,
-            np.zeros(graph.n_landmarks, dtype=bool)),
+        landmarks=replace(graph.landmarks, fixed=np.zeros(graph.n_landmarks, dtype=bool)),
         **{kind.name: table.take([]) for kind, table in graph.typed() if kind.absolute},
     )
 
