@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..array_types import Array, Index, Mask
 from ..config import GraphError
-from .graph import Graph
 from .measurements import Heights, PointPriors, PosePriors, Ranges, RelativePoses, Verticals
 from .table import MOST_LENGTH_M, Landmarks, Poses, Table, concatenated
 
 End = str | tuple[str, int | ArrayLike]
 """A beacon by its name, or a robot with the number of one or more of its poses."""
+G = TypeVar('G')
+"""The graph, which knows its builder."""
 
 
-class GraphBuilder:
+class GraphBuilder(Generic[G]):
     """Collects measurements; `build` makes the graph, its poses at the composed odometry.
 
     Poses of a robot are numbered from 0; the first `add_odometry` of a robot makes its pose 0, and
@@ -27,9 +28,11 @@ class GraphBuilder:
     may be one value, or an array with one row for each of k measurements.
     """
 
-    def __init__(self, dimension: int = 2, name: str = '') -> None:
+    def __init__(self, make: Callable[..., G], dimension: int = 2, name: str = '') -> None:
+        """`make` gives a graph of its parts, validated."""
         if dimension not in (2, 3):
             raise GraphError(f'dimension must be 2 or 3, not {dimension}')
+        self._make = make
         self.dimension = dimension
         self._name = name
         self._robots: list[str] = []
@@ -43,7 +46,7 @@ class GraphBuilder:
     def add_odometry(
         self, robot: str, translation: ArrayLike, rotation: ArrayLike, *,
         sigma_m: ArrayLike, sigma_rad: ArrayLike, stamp_ns: ArrayLike = 0,
-    ) -> GraphBuilder:
+    ) -> GraphBuilder[G]:
         """k motions of a robot, each in the frame of the pose before it.
 
         `translation` (k, d) in metres, `rotation` (k,) or (k, 3) or (k, d, d); standard deviations
@@ -69,7 +72,7 @@ class GraphBuilder:
     def add_closure(
         self, source: End, target: End, translation: ArrayLike, rotation: ArrayLike, *,
         sigma_m: ArrayLike, sigma_rad: ArrayLike,
-    ) -> GraphBuilder:
+    ) -> GraphBuilder[G]:
         """k loop closures: the pose of `target` in the frame of `source`, as in `add_odometry`."""
         shift, turn = self._motions(translation, rotation)
         i, j = (self._ends(end, len(shift), poses_only=True) for end in (source, target))
@@ -79,7 +82,7 @@ class GraphBuilder:
     def add_range(
         self, source: End, target: End, distance_m: ArrayLike, *, sigma_m: ArrayLike,
         lever_source: ArrayLike = 0.0, lever_target: ArrayLike = 0.0,
-    ) -> GraphBuilder:
+    ) -> GraphBuilder[G]:
         """k distances between antennas; a lever arm (d,) is the antenna in its robot's frame."""
         distance = np.atleast_1d(_bounded('distance_m', distance_m))
         k = len(distance)
@@ -92,7 +95,7 @@ class GraphBuilder:
     def add_prior(
         self, what: End, position: ArrayLike, rotation: ArrayLike | None = None, *,
         sigma_m: ArrayLike = 0.0, sigma_rad: ArrayLike = 0.0,
-    ) -> GraphBuilder:
+    ) -> GraphBuilder[G]:
         """Known positions (k, d) in map of a beacon or of poses, for poses with a heading as well.
 
         `sigma_m` of 0 makes a beacon's position exact. Without `rotation` the heading is free.
@@ -113,7 +116,7 @@ class GraphBuilder:
 
     def add_vertical(
         self, what: tuple[str, ArrayLike], up: ArrayLike, *, sigma_rad: ArrayLike,
-    ) -> GraphBuilder:
+    ) -> GraphBuilder[G]:
         """The vertical as poses see it: the last axis of map (k, 3) in their body frames."""
         seen = _bounded('up', up).reshape(-1, self.dimension)
         length = np.linalg.norm(seen, axis=1, keepdims=True)
@@ -127,7 +130,7 @@ class GraphBuilder:
 
     def add_height(
         self, what: End, height_m: ArrayLike, *, sigma_m: ArrayLike, lever: ArrayLike = 0.0,
-    ) -> GraphBuilder:
+    ) -> GraphBuilder[G]:
         """k heights in map of a beacon, or of points `lever` (d,) in the frames of poses."""
         height = np.atleast_1d(_bounded('height_m', height_m))
         k = len(height)
@@ -136,7 +139,7 @@ class GraphBuilder:
             Heights, ends, self._arms(ends, lever), height, _precision('sigma_m', sigma_m, k))
         return self
 
-    def build(self) -> Graph:
+    def build(self) -> G:
         """The graph; GraphError names what is not finite, not positive or not there."""
         d, n = self.dimension, len(self._rotation)
         robot, index = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -150,9 +153,9 @@ class GraphBuilder:
             tuple(self._beacons),
             np.array([np.zeros(d) if at is None else at for at in known]).reshape(-1, d),
             np.array([at is not None for at in known], dtype=bool))
-        return Graph(
+        return self._make(
             d, tuple(self._robots), poses, landmarks,
-            *(concatenated(tables) for tables in self._tables.values()), name=self._name).validate()
+            *(concatenated(tables) for tables in self._tables.values()), name=self._name)
 
     # -- parts -----------------------------------------------------------------------------------
 

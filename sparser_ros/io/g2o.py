@@ -47,11 +47,10 @@ from .graph_text import (
     dimension_of,
     read_records,
     record_lines,
+    upper_triangle,
 )
 
-_I2 = '[I11 I12 I22]'
-_I3 = '[I11 I12 I13 I22 I23 I33]'
-_I6 = f'[{" ".join(f"I{r}{c}" for r in range(1, 7) for c in range(r, 7))}]'
+_I2, _I3, _I6 = (f'[{upper_triangle("I", size)}]' for size in (2, 3, 6))
 _QUAT = 'x y z qx qy qz qw'
 _STEP = 'dx dy dz qx qy qz qw'
 

@@ -387,6 +387,11 @@ class GraphReader(ABC):
         return '\n'.join([*first, *lines]) + '\n'
 
 
+def upper_triangle(letter: str, size: int) -> str:
+    """Names of the fields of a symmetric matrix, row by row: `c11 c12 c22`."""
+    return ' '.join(f'{letter}{r}{c}' for r in range(1, size + 1) for c in range(r, size + 1))
+
+
 def dimension_of(
     path: Path, records: Mapping[str, Lines], grammar: Mapping[int, Mapping[str, str]],
     nothing: str,

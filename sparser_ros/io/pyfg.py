@@ -51,6 +51,7 @@ from .graph_text import (
     number_texts,
     read_records,
     record_lines,
+    upper_triangle,
 )
 from .stamp_text import parse_stamp
 
@@ -98,9 +99,8 @@ def grammar(dimension: int) -> dict[str, str]:
     axes, turn, spin = ('xy', 'theta', 'dtheta') if dimension == 2 else (
         'xyz', 'qx qy qz qw', 'qx qy qz qw')
     xyz, step = ' '.join(axes), ' '.join(f'd{axis}' for axis in axes)
-    pose_noise, point_noise = (
-        ' '.join(f'c{r}{c}' for r in range(1, size + 1) for c in range(r, size + 1))
-        for size in (3 * (dimension - 1), dimension))
+    pose_noise = upper_triangle('c', 3 * (dimension - 1))
+    point_noise = upper_triangle('c', dimension)
     lever = ' '.join(f'lever_{axis}' for axis in axes)
     levers = ' '.join(f'lever_{end}_{axis}' for end in 'AB' for axis in axes)
     pose, point, relative = POSE[dimension], POINT[dimension], RELATIVE[dimension]
