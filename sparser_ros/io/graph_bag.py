@@ -19,6 +19,7 @@ import numpy as np
 from ..array_types import Array, Index, Mask
 from ..config import GraphError
 from ..graph import Graph
+from ..graph.ends import range_ends
 from ..graph.precision import rotation_variance, translation_variance
 from .bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
 from .chain import compose
@@ -253,7 +254,7 @@ def range_stamps(graph: Graph, stamp_ns: Index) -> tuple[Index, Mask]:
         stamp = np.where(inside, choice, stamp)
     wrong = first > last
     stamp = np.where(wrong, later, stamp)
-    pair = _pairs(graph)
+    pair = range_ends(graph).pairs[2]
     order = np.lexsort((stamp, pair))
     for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1):
         stamp[rows] = _increasing(stamp[rows], APART_NS)
@@ -273,17 +274,6 @@ def _cells(graph: Graph, stamp_ns: Index) -> tuple[Index, Index]:
     result = np.empty_like(low), np.empty_like(high)
     result[0][order], result[1][order] = low, high
     return result
-
-
-def _pairs(graph: Graph) -> Index:
-    """(k,): equal numbers for ranges between the same two radios, either way round."""
-    ranges = graph.ranges
-    radio = [
-        np.where(e >= 0, graph.poses.robot[np.maximum(e, 0)], e)
-        for e in (ranges.source, ranges.target)
-    ]
-    both = np.column_stack([np.minimum(*radio), np.maximum(*radio)])
-    return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1) if len(both) else both[:, 0]
 
 
 # -- parameters ------------------------------------------------------------------------------
