@@ -17,7 +17,6 @@ from sparser_ros.graph import (
     Graph,
     Increment,
     Landmarks,
-    is_landmark,
 )
 from sparser_ros.io.chain import compose
 from sparser_ros.io.graph_bag import pose_stamps
@@ -44,13 +43,13 @@ def increments_of(graph: Graph, ticks: int) -> list[Increment]:
     for name, columns in _ENDS.items():
         for column in columns:
             end = getattr(graph.tables()[name], column)
-            far = is_landmark(end)
+            far = end < 0
             np.minimum.at(seen, ~end[far], comes[name][far])
     by_first = np.argsort(seen, kind='stable')
     landmark = _inverse(by_first)
 
     def renumbered(end: Index) -> Index:
-        far = is_landmark(end)
+        far = end < 0
         result = np.empty_like(end)
         result[~far], result[far] = number[end[~far]], ~landmark[~end[far]]
         return result

@@ -195,10 +195,7 @@ def solve(graph: Graph, config: SolverConfig | None = None) -> SolvedGraph:
     judgement = judge(
         graph, result.estimate if result.status is SolveStatus.CONVERGED else None,
         result.stats.weights, remedy='solve(graph) without a config leaves the false ones out')
-    solved = SolvedGraph(graph, result, judgement)
-    for text in (*(f'undetermined: {text}' for text in solved.undetermined), *solved.warnings):
-        warnings.warn(text, SolveWarning, stacklevel=2)
-    return solved
+    return _told(SolvedGraph(graph, result, judgement))
 
 
 def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) -> SolvedGraph:
@@ -243,11 +240,15 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
     result = SolveResult(
         part.of(solution.estimate), solution.status, solution.message,
         replace(solution.stats, weights=weights))
-    solved = SolvedGraph(
+    return _told(SolvedGraph(
         part.graph.replaced(name=Path(bag).stem), result,
-        Judgement(lost, replays.findings_of(state)), report)
+        Judgement(lost, replays.findings_of(state)), report))
+
+
+def _told(solved: SolvedGraph) -> SolvedGraph:
+    """The same, its warnings told to the caller of the caller."""
     for text in (*(f'undetermined: {text}' for text in solved.undetermined), *solved.warnings):
-        warnings.warn(text, SolveWarning, stacklevel=2)
+        warnings.warn(text, SolveWarning, stacklevel=3)
     return solved
 
 

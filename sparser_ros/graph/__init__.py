@@ -18,7 +18,6 @@ from .measurements import (
     Heights,
     Kind,
     MeasurementTables,
-    MeasurementType,
     PointPriors,
     PosePriors,
     Ranges,
@@ -27,14 +26,7 @@ from .measurements import (
     Verticals,
 )
 from .residuals import HeightResidual, PointResidual, RotationResidual, VerticalResidual
-from .table import (
-    Landmarks,
-    Poses,
-    Table,
-    concatenated,
-    empty,
-    is_landmark,
-)
+from .table import Landmarks, Poses, Table, concatenated, empty
 
 __all__ = [
     'MEASUREMENT_TYPES',
@@ -46,7 +38,6 @@ __all__ = [
     'Kind',
     'Landmarks',
     'MeasurementTables',
-    'MeasurementType',
     'PointPriors',
     'PointResidual',
     'PosePriors',
@@ -65,7 +56,6 @@ __all__ = [
     'empty_graph',
     'estimate_of',
     'extended',
-    'is_landmark',
     'range_directions',
     'range_lever_derivatives',
     'range_residuals',

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..array_types import Array, Index
+from ..array_types import Array, Index, Mask
 from ..config import GraphError
 from .measurements import Heights, PointPriors, PosePriors, Ranges, RelativePoses, Verticals
-from .table import MOST_LENGTH_M, Landmarks, Poses, Table, concatenated, empty
+from .table import MOST_LENGTH_M, Landmarks, Poses, Table, concatenated
 
 End = str | tuple[str, int | ArrayLike]
 """A beacon by its name, or a robot with the number of one or more of its poses."""
-T = TypeVar('T', bound=Table)
-G = TypeVar('G', bound='Validated')
-
-
-class Validated(Protocol):
-    """Result of `build`: a graph (a type of its own, since the graph knows its builder)."""
-
-    def validate(self: G) -> G:
-        """Return self, or raise GraphError."""
-        ...
+G = TypeVar('G')
+"""The graph, which knows its builder."""
 
 
 class GraphBuilder(Generic[G]):
@@ -37,6 +29,7 @@ class GraphBuilder(Generic[G]):
     """
 
     def __init__(self, make: Callable[..., G], dimension: int = 2, name: str = '') -> None:
+        """`make` gives a graph of its parts, validated."""
         if dimension not in (2, 3):
             raise GraphError(f'dimension must be 2 or 3, not {dimension}')
         self._make = make
@@ -48,7 +41,7 @@ class GraphBuilder(Generic[G]):
         self._translation: list[Array] = []
         self._stamps: list[int] = []
         self._beacons: dict[str, Array | None] = {}
-        self._tables: list[Table] = []
+        self._tables: dict[Callable[..., Table], list[Any]] = {}
 
     def add_odometry(
         self, robot: str, translation: ArrayLike, rotation: ArrayLike, *,
@@ -94,12 +87,9 @@ class GraphBuilder(Generic[G]):
         distance = np.atleast_1d(_bounded('distance_m', distance_m))
         k = len(distance)
         ends = [self._ends(end, k) for end in (source, target)]
-        arms = [
-            np.where((end >= 0)[:, None], np.broadcast_to(np.asarray(arm, float), self._size(k)), 0)
-            for end, arm in zip(ends, (lever_source, lever_target), strict=True)]
-        self._tables.append(Ranges(
-            ends[0], ends[1], arms[0], arms[1], distance, _precision('sigma_m', sigma_m, k),
-            np.zeros(k, dtype=np.int64)))
+        self._add(
+            Ranges, *ends, self._arms(ends[0], lever_source), self._arms(ends[1], lever_target),
+            distance, _precision('sigma_m', sigma_m, k))
         return self
 
     def add_prior(
@@ -116,14 +106,12 @@ class GraphBuilder(Generic[G]):
         if isinstance(what, str) and not np.any(np.asarray(sigma_m)):
             self._beacons[what] = where[0]
         elif rotation is None:
-            self._tables.append(PointPriors(
-                ends, np.zeros(self._size(k)), where, _precision('sigma_m', sigma_m, k),
-                np.zeros(k, dtype=np.int64)))
+            self._add(PointPriors, ends, self._arms(ends, 0.0), where,
+                      _precision('sigma_m', sigma_m, k))
         else:
             kappa, tau = self._weights(sigma_m, sigma_rad, k)
-            self._tables.append(PosePriors(
-                self._ends(what, k, poses_only=True), self._turns(rotation, k), where, kappa, tau,
-                np.zeros(k, dtype=np.int64)))
+            ends = self._ends(what, k, poses_only=True)
+            self._add(PosePriors, ends, self._turns(rotation, k), where, kappa, tau)
         return self
 
     def add_vertical(
@@ -135,9 +123,9 @@ class GraphBuilder(Generic[G]):
         if np.any(length < 1e-6):
             raise GraphError('up: a direction of no length')
         k = len(seen)
-        self._tables.append(Verticals(
-            self._ends(what, k, poses_only=True), seen / length,
-            _precision('sigma_rad', sigma_rad, k), np.zeros(k, dtype=np.int64)))
+        self._add(
+            Verticals, self._ends(what, k, poses_only=True), seen / length,
+            _precision('sigma_rad', sigma_rad, k))
         return self
 
     def add_height(
@@ -147,10 +135,8 @@ class GraphBuilder(Generic[G]):
         height = np.atleast_1d(_bounded('height_m', height_m))
         k = len(height)
         ends = self._ends(what, k)
-        arm = np.where(
-            (ends >= 0)[:, None], np.broadcast_to(np.asarray(lever, float), self._size(k)), 0.0)
-        self._tables.append(Heights(
-            ends, arm, height, _precision('sigma_m', sigma_m, k), np.zeros(k, dtype=np.int64)))
+        self._add(
+            Heights, ends, self._arms(ends, lever), height, _precision('sigma_m', sigma_m, k))
         return self
 
     def build(self) -> G:
@@ -169,9 +155,7 @@ class GraphBuilder(Generic[G]):
             np.array([at is not None for at in known], dtype=bool))
         return self._make(
             d, tuple(self._robots), poses, landmarks,
-            *(self._joined(kind) for kind in (
-                RelativePoses, Ranges, PosePriors, PointPriors, Verticals, Heights)),
-            name=self._name).validate()
+            *(concatenated(tables) for tables in self._tables.values()), name=self._name)
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -202,6 +186,16 @@ class GraphBuilder(Generic[G]):
             raise GraphError(f'robot {robot!r} has poses 0 to {len(rows) - 1}, got {end[1]}')
         return rows[wanted]
 
+    def _add(self, kind: Callable[..., Table], *columns: Array | Index | Mask) -> None:
+        """A table of measurements without times."""
+        stamps = np.zeros(len(columns[0]), dtype=np.int64)
+        self._tables.setdefault(kind, []).append(kind(*columns, stamps))
+
+    def _arms(self, end: Index, arm: ArrayLike) -> Array:
+        """(k, d): a lever arm at poses, zero at beacons."""
+        arms = np.broadcast_to(np.asarray(arm, dtype=float), (len(end), self.dimension))
+        return np.where((end >= 0)[:, None], arms, 0.0)
+
     def _motions(self, translation: ArrayLike, rotation: ArrayLike) -> tuple[Array, Array]:
         shift = _bounded('translation', translation).reshape(-1, self.dimension)
         return shift, self._turns(rotation, len(shift))
@@ -225,11 +219,10 @@ class GraphBuilder(Generic[G]):
 
     def _relative(
         self, i: Index, j: Index, shift: Array, turn: Array, sigma_m: ArrayLike,
-        sigma_rad: ArrayLike, odometry: Any,
+        sigma_rad: ArrayLike, odometry: Mask,
     ) -> None:
         kappa, tau = self._weights(sigma_m, sigma_rad, len(i))
-        self._tables.append(RelativePoses(
-            i, j, turn, shift, kappa, tau, odometry, np.zeros(len(i), dtype=np.int64)))
+        self._add(RelativePoses, i, j, turn, shift, kappa, tau, odometry)
 
     def _weights(
         self, sigma_m: ArrayLike, sigma_rad: ArrayLike, k: int
@@ -237,13 +230,6 @@ class GraphBuilder(Generic[G]):
         """kappa and tau of standard deviations per axis (`graph.precision`)."""
         kappa = _precision('sigma_rad', sigma_rad, k)
         return kappa if self.dimension == 2 else kappa / 2, _precision('sigma_m', sigma_m, k)
-
-    def _joined(self, kind: type[T]) -> T:
-        own: Sequence[T] = [table for table in self._tables if isinstance(table, kind)]
-        return concatenated([empty(kind, self.dimension), *own])
-
-    def _size(self, k: int) -> tuple[int, int]:
-        return k, self.dimension
 
 
 def _bounded(name: str, values: ArrayLike) -> Array:

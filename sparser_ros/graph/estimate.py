@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -84,10 +84,7 @@ def with_estimate(graph: Graph, estimate: Estimate) -> Graph:
     """The same graph with the estimate in its vertices."""
     return graph.replaced(
         poses=graph.poses.replaced(rotation=estimate.rotation, translation=estimate.translation),
-        landmarks=type(graph.landmarks)(
-            graph.landmarks.names, estimate.landmarks, graph.landmarks.fixed
-        ),
-    )
+        landmarks=replace(graph.landmarks, position=estimate.landmarks))
 
 
 # -- residuals

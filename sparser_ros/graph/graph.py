@@ -6,17 +6,17 @@ increments so far introduced them, so the graph is their concatenation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ..array_types import Index
+from ..array_types import Index, Mask
 from ..config import GraphError
 from .builder import GraphBuilder
 from .measurements import MeasurementTables, complete
-from .table import MOST_LENGTH_M, Landmarks, Poses, Table, empty, point_index
+from .table import MOST_LENGTH_M, Column, Landmarks, Poses, Table, concatenated, empty, point_index
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -67,7 +67,10 @@ class Graph(MeasurementTables):
     @staticmethod
     def builder(dimension: int = 2, name: str = '') -> GraphBuilder[Graph]:
         """A graph to be filled by `add_odometry`, `add_range`, `add_closure` and `add_prior`."""
-        return GraphBuilder(Graph, dimension, name)
+        def make(*parts: Any, **named: Any) -> Graph:
+            return Graph(*parts, **named).validate()
+
+        return GraphBuilder(make, dimension, name)
 
     @property
     def n_poses(self) -> int:
@@ -107,27 +110,26 @@ class Graph(MeasurementTables):
         for name, table in self.tables().items():
             for column, declared in table.columns().items():
                 values = getattr(table, column)
-                if values.dtype.kind == 'f' and not np.all(np.isfinite(values)):
-                    row = int(np.argwhere(~np.isfinite(values))[0, 0])
-                    raise GraphError(f'{name}[{row}].{column} is not finite')
-                if values.dtype.kind == 'f':
-                    most = MOST_LENGTH_M if declared.unit == 'm' else MOST_LENGTH_M**2
-                    if np.any(np.abs(values) > most):
-                        row = int(np.argwhere(np.abs(values) > most)[0, 0])
-                        raise GraphError(f'{name}[{row}].{column} = {values[row]} is beyond '
-                                         f'{most:g} {declared.unit}')
-                if declared.positive and np.any(values <= 0):
-                    row = int(np.argmax(values <= 0))
-                    raise GraphError(f'{name}[{row}].{column} = {values[row]} is not positive')
-                if declared.endpoint and len(values):
-                    low = -self.n_landmarks if declared.endpoint == 'point' else 0
-                    if values.min() < low or values.max() >= self.n_poses:
-                        row = int(np.argmax((values < low) | (values >= self.n_poses)))
-                        raise GraphError(f'{name}[{row}].{column} names no variable')
+                for wrong, fault in self._faults(values, declared):
+                    if np.any(wrong):
+                        row = int(np.argwhere(wrong)[0, 0])
+                        raise GraphError(f'{name}[{row}].{column} {fault.format(values[row])}')
         if self.levelled and self.dimension == 2:
             raise GraphError('verticals and heights need dimension 3: the plane has none')
         self._validate_scales()
         return self
+
+    def _faults(self, values: Any, declared: Column) -> Iterator[tuple[Mask, str]]:
+        """Where the values of a column are not as declared, and what to say of the first."""
+        if values.dtype.kind == 'f':
+            yield ~np.isfinite(values), 'is not finite'
+            most = MOST_LENGTH_M if declared.unit == 'm' else MOST_LENGTH_M**2
+            yield np.abs(values) > most, f'= {{}} is beyond {most:g} {declared.unit}'
+        if declared.positive:
+            yield values <= 0, '= {} is not positive'
+        if declared.endpoint:
+            low = -self.n_landmarks if declared.endpoint == 'point' else 0
+            yield (values < low) | (values >= self.n_poses), 'names no variable'
 
     def _validate_scales(self) -> None:
         free = np.asarray(self.free_scale, dtype=np.int64)
@@ -196,20 +198,18 @@ class Increment(MeasurementTables):
         return replace(self, **parts)
 
 
-def extended(graph: Graph, increment: Increment) -> Graph:
-    """The graph after an increment."""
-    old = graph.landmarks
-    new = increment.landmarks
-    return graph.replaced(
-        robots=increment.robots,
-        poses=graph.poses.append(increment.poses),
-        landmarks=Landmarks(
-            old.names + new.names,
-            np.concatenate([old.position, new.position]),
-            np.concatenate([old.fixed, new.fixed]),
-        ),
-        **{name: table.append(getattr(increment, name)) for name, table in graph.tables().items()},
-    )
+def extended(graph: Graph, *increments: Increment) -> Graph:
+    """The graph after some increments."""
+    return graph.replaced(robots=increments[-1].robots, **joined([graph, *increments]))
+
+
+def joined(parts: Sequence[Graph | Increment]) -> dict[str, Any]:
+    """Poses, landmarks and measurement tables of all parts, by name, one after the other."""
+    poses: Poses = concatenated([part.poses for part in parts])
+    return {
+        'poses': poses, 'landmarks': Landmarks.joined([part.landmarks for part in parts]),
+        **{name: concatenated([getattr(part, name) for part in parts])
+           for name in parts[0].tables()}}
 
 
 def empty_graph(dimension: int, robots: tuple[str, ...] = ()) -> Graph:

@@ -13,7 +13,7 @@ from ..array_types import Index, Mask
 from .estimate import Estimate
 from .finding import Finding
 from .graph import Graph, counted
-from .table import Landmarks, Table, is_landmark
+from .table import Landmarks, Table
 
 MOST_NAMES = 5
 """Names that one sentence lists."""
@@ -45,7 +45,7 @@ class OdometrySegments:
 
     def variable(self, endpoint: Index) -> Index:
         """Segments, then landmarks, as one numbering of what endpoints belong to."""
-        landmark = is_landmark(endpoint)
+        landmark = endpoint < 0
         pose = np.where(landmark, 0, endpoint)
         body = self.of_pose[pose] if len(self.of_pose) else pose
         return np.where(landmark, len(self) + ~np.asarray(endpoint), body)
@@ -69,25 +69,6 @@ def find_segments(graph: Graph) -> OdometrySegments:
     renamed[order] = np.arange(count)
     first, last = first[order], last[order]
     return OdometrySegments(renamed[label], graph.poses.robot[first], first, last)
-
-
-def connected_part(graph: Graph, segments: OdometrySegments, gauge: int, anchored: bool) -> Mask:
-    """(b + m,): segments and landmarks connected to the frame of `map`.
-
-    That frame is the ground (fixed landmarks and priors) where `anchored`, else body `gauge`.
-    """
-    count = len(segments) + graph.n_landmarks
-    ground = count
-    pairs = [measured_pairs(graph, segments)]
-    if anchored:
-        tied = np.concatenate([
-            len(segments) + np.flatnonzero(graph.landmarks.fixed),
-            segments.variable(graph.absolute_endpoints()),
-        ])
-        pairs.append(np.stack([tied, np.full(len(tied), ground)], axis=1))
-    edges = np.concatenate(pairs)
-    _, label = connected(count + 1, edges[:, 0], edges[:, 1])
-    return np.asarray(label[:-1] == label[ground if anchored else gauge])
 
 
 def measured_pairs(graph: Graph, segments: OdometrySegments) -> Index:
@@ -243,7 +224,7 @@ def extract(graph: Graph, poses: Mask, landmarks: Mask) -> Subgraph:
     new_landmark[landmark_rows] = np.arange(len(landmark_rows))
 
     def renumber(endpoint: Index) -> tuple[Index, Mask]:
-        far = is_landmark(endpoint)
+        far = endpoint < 0
         pose = new_pose[np.where(far, -1, endpoint)]
         landmark = new_landmark[np.where(far, ~endpoint, -1)]
         return np.where(far, ~landmark, pose), np.where(far, landmark, pose) >= 0

@@ -9,6 +9,7 @@ pose, in the order of `Graph.poses`, < 0 the landmark `~endpoint`, in that of `G
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -103,6 +104,20 @@ class Poses(Table):
     translation: Vectors
     """(n, d): body in map, metres."""
 
+    @property
+    def order(self) -> Index:
+        """(n,): rows robot by robot, those of each in the order of their numbers."""
+        return np.lexsort((self.index, self.robot))
+
+    @property
+    def numbered(self) -> Index:
+        """(n,): numbers within each robot from 0, none left out."""
+        order = self.order
+        robot = self.robot[order]
+        number = np.empty(len(order), dtype=np.int64)
+        number[order] = np.arange(len(order)) - np.searchsorted(robot, robot)
+        return number
+
 
 @dataclass(frozen=True)
 class Landmarks:
@@ -116,6 +131,14 @@ class Landmarks:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @staticmethod
+    def joined(parts: Sequence[Landmarks]) -> Landmarks:
+        """Those of several graphs, one after the other."""
+        return Landmarks(
+            tuple(name for part in parts for name in part.names),
+            np.concatenate([part.position for part in parts]),
+            np.concatenate([part.fixed for part in parts]))
 
 
 def concatenated(tables: list[T]) -> T:
@@ -132,11 +155,6 @@ def empty(kind: type[T], dimension: int) -> T:
     return kind(**{
         name: np.zeros((0, *[dimension] * len(column.shape)), dtype=column.dtype)
         for name, column in kind.columns().items()})
-
-
-def is_landmark(endpoint: Index) -> Mask:
-    """True where an endpoint is a landmark."""
-    return np.asarray(endpoint) < 0
 
 
 def point_index(endpoint: Index, n_poses: int) -> Index:

@@ -19,7 +19,7 @@ from .ends import owners
 from .graph import Graph
 from .measurements import RELATIVE_POSES, MeasurementType, PosePriors, RelativePoses
 from .precision import rotation_variance
-from .table import Poses, Table
+from .table import Table
 
 RELATIVE = RELATIVE_POSES.name
 _WEIGHTS = ('precision', 'tau')
@@ -97,8 +97,7 @@ def surplus(
         return drop
     order = np.lexsort((np.arange(n), chain))
     own, stamp = chain[order], stamp_ns[order]
-    start = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
-    place = np.arange(n) - np.repeat(start, np.diff(np.r_[start, n]))
+    place = np.arange(n) - np.searchsorted(own, own)
     inner = np.flatnonzero((place % 2 == 1) & np.r_[own[1:] == own[:-1], False]
                            & (stamp <= settled_ns))
     gap = (stamp[inner + 1] - stamp[inner - 1]).astype(float)
@@ -172,7 +171,7 @@ def thin(graph: Graph, drop: Mask, per_pair: int = 0) -> Thinned:
     keep[RELATIVE] = rel.odometry & ~drop[rel.j]
     keep[RELATIVE][~rel.odometry] = _chosen(graph, closures, per_pair)
     tables = {name: part.weighed(shared) for name, part in parts.items()}
-    tables[RELATIVE] = _composed(graph, closures.weighed(np.ones(graph.n_poses)), moves)
+    tables[RELATIVE] = _composed(graph, closures.weighed(), moves)
     kept = np.flatnonzero(~drop)
     place = np.cumsum(~drop) - 1
     pose = place[moves.offsets.into]
@@ -187,23 +186,13 @@ def thin(graph: Graph, drop: Mask, per_pair: int = 0) -> Thinned:
     into[rel.i[after]] = edge[after]
     edge = np.where(rel.odometry & drop[rel.j], into[rel.j], edge)
     lost = sum(int(np.sum(~mask)) for mask in keep.values()) - len(moves.rows)
+    poses = graph.poses.take(kept)
     return Thinned(
-        graph.replaced(poses=_poses(graph, kept), **renumbered),
+        graph.replaced(poses=poses.replaced(index=poses.numbered), **renumbered),
         Renumbering(kept, pose, {
             name: np.where(mask, np.cumsum(mask) - 1, -1) for name, mask in keep.items()},
             following, edge),
         np.sqrt(moves.variance[moves.rows]), lost)
-
-
-def _poses(graph: Graph, kept: Index) -> Poses:
-    """The poses that stay, numbered anew within each robot."""
-    poses = graph.poses.take(kept)
-    order = np.lexsort((poses.index, poses.robot))
-    own = poses.robot[order]
-    start = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
-    index = np.empty(len(own), dtype=np.int64)
-    index[order] = np.arange(len(own)) - np.repeat(start, np.diff(np.r_[start, len(own)]))
-    return poses.replaced(index=index)
 
 
 def _renumbered(table: Table, pose: Index) -> Table:
@@ -276,29 +265,24 @@ class Moved:
     column: str = ''
     """Of the weights; '' = there are none to change."""
 
-    def weights(self) -> Array:
-        """(k,): with each measurement's own share of added variance."""
-        if not self.column:
-            return np.ones(len(self.table))
-        return self._weights([added for _, added in self.ends])
+    def weights(self, shared: Array | None = None) -> Array:
+        """(k,): weights with the variance that moving adds.
 
-    def weighed(self, shared: Array) -> Table:
-        """The table with the final weights.
-
-        `shared` (n,) counts the measurements that have moved from each pose. They share one error:
-        with the variance v of the odometry, k of them of variance s each know no more than
-        s / k + v together, which k independent ones of s + k v give.
+        `shared` (n,) counts the measurements that have moved from each pose, None = 1. They share
+        one error: with the variance v of the odometry, k of them of variance s each know no more
+        than s / k + v together, which k independent ones of s + k v give.
         """
-        if not self.column:
-            return self.table
-        parts = [np.where(pose >= 0, shared[np.maximum(pose, 0)], 1.0) * added
-                 for pose, added in self.ends]
-        return self.table.replaced(**{self.column: self._weights(parts)})
+        own = getattr(self.table, self.column) if self.column else np.ones(len(self.table))
+        if not self.column or not len(own):
+            return np.asarray(own)
+        added = [variance if shared is None else variance * np.where(
+            pose >= 0, shared[np.maximum(pose, 0)], 1.0) for pose, variance in self.ends]
+        return np.where(self.touched, 1 / (1 / own + np.sum(added, axis=0)), own)
 
-    def _weights(self, added: Sequence[Array]) -> Array:
-        own = getattr(self.table, self.column)
-        return np.where(self.touched, 1 / (1 / own + np.sum(added, axis=0)), own) \
-            if len(own) else own
+    def weighed(self, shared: Array | None = None) -> Table:
+        """The table with these weights."""
+        return self.table.replaced(**{self.column: self.weights(shared)}) if self.column else (
+            self.table)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from rosbags.highlevel import AnyReader
@@ -56,11 +56,15 @@ UNKNOWN_DEFINITIONS = (Stores.ROS2_HUMBLE, Stores.ROS2_JAZZY)
 METADATA_VERSION = 8
 MOST_WORDS = 300
 """Letters of a foreign error that are passed on."""
-W = TypeVar('W', bound='BagWriter')
 STORAGE_SUFFIXES = ('.mcap', '.db3')
 STORAGES = {'sqlite3': StoragePlugin.SQLITE3, 'mcap': StoragePlugin.MCAP}
 UNKNOWN_HEADING_VARIANCE = 1e6
 """rad^2: the orientation of a fix that has none."""
+_FOREVER = QosTime(sec=9223372036, nsec=854775807)
+_PROFILE = Qos(
+    QosHistory.KEEP_LAST, 100, QosReliability.RELIABLE, QosDurability.VOLATILE, _FOREVER, _FOREVER,
+    QosLiveliness.AUTOMATIC, _FOREVER, False)
+"""Of the topics of a written bag, which its player offers."""
 
 
 @dataclass(frozen=True)
@@ -304,11 +308,14 @@ class _CutMcap(McapReader):
         return read(*arguments, **named)
 
 
-class BagWriter:
-    """Writes a bag that appears only when complete; use it as a context manager.
+class SensorBagWriter:
+    """Writes a bag of sensor data that appears only when complete; use it as a context manager.
 
-    A path ending in .mcap gives that one file, any other a folder with metadata.yaml. `types`
-    holds the message classes. Raises FormatError when the path exists and `overwrite` is false.
+    A path ending in .mcap gives that one file, any other a folder with metadata.yaml. Raises
+    FormatError when the path exists and `overwrite` is false.
+
+    A topic is declared by its first message; the order of messages does not matter to readers.
+    Positions are (3,) metres, quaternions x y z w, covariances (6, 6) in x y z rx ry rz.
     """
 
     def __init__(
@@ -326,12 +333,11 @@ class BagWriter:
             raise FormatError(
                 path, None, 'exists already; name another path or, if it is a bag, overwrite it '
                 '(--force)')
-        self.store = typestore()
-        self.types = self.store.types
+        self._store = typestore()
         self._connections: dict[str, Connection] = {}
         self._stack = ExitStack()
 
-    def __enter__(self: W) -> W:
+    def __enter__(self) -> SensorBagWriter:
         self._target = self._stack.enter_context(atomic.replacing(self.path))
         self._folder = self._target.with_name(f'{self._target.stem}.folder') \
             if self._single_file else self._target
@@ -368,22 +374,6 @@ class BagWriter:
             os.replace(inner, self._target)
             shutil.rmtree(self._folder)
 
-    def add_topic(self, topic: str, msgtype: str, *, latched: bool = False) -> None:
-        """Declare a topic; `latched` for data that late joiners need, such as /tf_static."""
-        self._connections[topic] = self._writer.add_connection(
-            topic, msgtype, typestore=self.store, offered_qos_profiles=[_profile(latched)])
-
-    def has_topic(self, topic: str) -> bool:
-        """True once a topic was declared."""
-        return topic in self._connections
-
-    def write(self, topic: str, bag_time_ns: int, msg: Any) -> None:
-        """Append one message; the order of calls does not matter to readers."""
-        connection = self._connections[topic]
-        data = self.store.serialize_cdr(msg, connection.msgtype)
-        with self._in_words():
-            self._writer.write(connection, bag_time_ns, data)
-
     @contextmanager
     def _in_words(self) -> Iterator[None]:
         """A full disk under a database is no OSError."""
@@ -391,13 +381,6 @@ class BagWriter:
             yield
         except sqlite3.Error as error:
             raise FormatError(self.path, None, f'cannot be written: {error}') from None
-
-
-class SensorBagWriter(BagWriter):
-    """A bag writer for sensor data; a topic is declared by its first message.
-
-    Positions are (3,) metres, quaternions x y z w, covariances (6, 6) in x y z rx ry rz.
-    """
 
     def odometry(
         self, robot: str, stamp_ns: int, position_xyz: Array, quat_xyzw: Array, covariance: Array
@@ -419,86 +402,86 @@ class SensorBagWriter(BagWriter):
     ) -> None:
         twist = self._new('geometry_msgs/msg/TwistWithCovariance')(
             self._new('geometry_msgs/msg/Twist')(self._vector(), self._vector()), np.zeros(36))
-        self._write(topic, ODOMETRY, stamp_ns, self._new(ODOMETRY)(
-            self._header(stamp_ns, frame), f'{robot}/base_link',
-            self._pose(position_xyz, quat_xyzw, covariance), twist))
+        self._write(topic, ODOMETRY, stamp_ns, frame, f'{robot}/base_link',
+                    self._pose(position_xyz, quat_xyzw, covariance), twist)
 
     def uwb_range(
-        self, source: str, target: str, stamp_ns: int, range_m: float, variance: float,
-        los: int = 0, topic: str = '/uwb/ranges',
+        self, source: str, target: str, stamp_ns: int, range_m: float, variance: float
     ) -> None:
         """`/uwb/ranges`: one distance between two radios; variance in m^2."""
-        unknown = float('nan')
-        self._write(topic, UWB_RANGE, stamp_ns, self._new(UWB_RANGE)(
-            self._header(stamp_ns, ''), source, target, range_m, variance, unknown, unknown, los))
+        unknown, los = float('nan'), 0
+        self._write('/uwb/ranges', UWB_RANGE, stamp_ns, '', source, target, range_m, variance,
+                    unknown, unknown, los)
 
     def loop_closure(
         self, from_robot: str, from_stamp_ns: int, to_robot: str, to_stamp_ns: int,
-        position_xyz: Array, quat_xyzw: Array, covariance: Array,
-        detector: str, topic: str = '/loop_closures',
+        position_xyz: Array, quat_xyzw: Array, covariance: Array, detector: str,
     ) -> None:
         """`/loop_closures`: pose of one robot at one instant seen from another pose."""
-        stamp_ns = max(from_stamp_ns, to_stamp_ns)
-        self._write(topic, LOOP_CLOSURE, stamp_ns, self._new(LOOP_CLOSURE)(
-            self._header(stamp_ns, ''), from_robot, self._time(from_stamp_ns),
-            to_robot, self._time(to_stamp_ns),
-            self._pose(position_xyz, quat_xyzw, covariance), float('nan'), detector))
+        self._write(
+            '/loop_closures', LOOP_CLOSURE, max(from_stamp_ns, to_stamp_ns), '',
+            from_robot, self._time(from_stamp_ns), to_robot, self._time(to_stamp_ns),
+            self._pose(position_xyz, quat_xyzw, covariance), float('nan'), detector)
 
     def landmark_sighting(
-        self, robot: str, landmark: str, stamp_ns: int, position_xyz: Array, covariance: Array,
-        frame_id: str = '', topic: str = '/landmark_sightings',
+        self, robot: str, landmark: str, stamp_ns: int, position_xyz: Array, covariance: Array
     ) -> None:
-        """`/landmark_sightings`: place of a landmark in a frame of the robot; covariance (3, 3)."""
-        point = self._new('geometry_msgs/msg/Point')(*map(float, position_xyz))
-        self._write(topic, LANDMARK_SIGHTING, stamp_ns, self._new(LANDMARK_SIGHTING)(
-            self._header(stamp_ns, frame_id), robot, landmark, point,
-            np.ascontiguousarray(covariance, dtype=float).reshape(9)))
+        """`/landmark_sightings`: place of a landmark in the robot's frame; covariance (3, 3)."""
+        self._write(
+            '/landmark_sightings', LANDMARK_SIGHTING, stamp_ns, '', robot, landmark,
+            self._point(*position_xyz), np.ascontiguousarray(covariance, dtype=float).reshape(9))
 
     def fix(
         self, robot: str, stamp_ns: int, position_xyz: Array, quat_xyzw: Array,
         covariance: Array,
     ) -> None:
         """`/<robot>/fix`: pose in the map frame; a large heading variance means position only."""
-        self._write(f'/{robot}/fix', POSE_FIX, stamp_ns, self._new(POSE_FIX)(
-            self._header(stamp_ns, 'map'), self._pose(position_xyz, quat_xyzw, covariance)))
+        self._write(f'/{robot}/fix', POSE_FIX, stamp_ns, 'map',
+                    self._pose(position_xyz, quat_xyzw, covariance))
 
     def altitude(self, robot: str, stamp_ns: int, height_m: float) -> None:
         """`/<robot>/altitude`: height above the ground in the z of a point."""
-        self._write(f'/{robot}/altitude', POINT, stamp_ns, self._new(POINT)(
-            self._header(stamp_ns, 'map'),
-            self._new('geometry_msgs/msg/Point')(math.nan, math.nan, height_m)))
+        self._write(f'/{robot}/altitude', POINT, stamp_ns, 'map',
+                    self._point(math.nan, math.nan, height_m))
 
     def imu(self, robot: str, stamp_ns: int, quat_xyzw: Array, variance: float) -> None:
         """`/<robot>/imu`: orientation alone, its variance in rad^2."""
         unknown = np.zeros(9)
         unknown[0] = -1.0
-        self._write(f'/{robot}/imu', IMU, stamp_ns, self._new(IMU)(
-            self._header(stamp_ns, f'{robot}/base_link'),
-            self._new('geometry_msgs/msg/Quaternion')(*map(float, quat_xyzw)),
-            np.diag(np.full(3, variance)).ravel(), self._vector(), unknown, self._vector(),
-            unknown))
+        self._write(
+            f'/{robot}/imu', IMU, stamp_ns, f'{robot}/base_link', self._quaternion(quat_xyzw),
+            np.diag(np.full(3, variance)).ravel(), self._vector(), unknown, self._vector(), unknown)
 
-    def _write(self, topic: str, msgtype: str, stamp_ns: int, msg: Any) -> None:
-        if not self.has_topic(topic):
-            self.add_topic(topic, msgtype)
-        self.write(topic, stamp_ns, msg)
+    def _write(
+        self, topic: str, msgtype: str, stamp_ns: int, frame_id: str, *values: Any
+    ) -> None:
+        """One message: a header and the values of the other fields."""
+        if topic not in self._connections:
+            self._connections[topic] = self._writer.add_connection(
+                topic, msgtype, typestore=self._store, offered_qos_profiles=[_PROFILE])
+        header = self._new('std_msgs/msg/Header')(self._time(stamp_ns), frame_id)
+        data = self._store.serialize_cdr(self._new(msgtype)(header, *values), msgtype)
+        with self._in_words():
+            self._writer.write(self._connections[topic], stamp_ns, data)
 
     def _new(self, msgtype: str) -> Any:
-        return self.types[msgtype]
+        return self._store.types[msgtype]
 
     def _time(self, stamp_ns: int) -> Any:
         return self._new('builtin_interfaces/msg/Time')(*divmod(int(stamp_ns), SECOND))
 
-    def _header(self, stamp_ns: int, frame_id: str) -> Any:
-        return self._new('std_msgs/msg/Header')(self._time(stamp_ns), frame_id)
-
     def _vector(self) -> Any:
         return self._new('geometry_msgs/msg/Vector3')(0.0, 0.0, 0.0)
 
+    def _point(self, *xyz: float) -> Any:
+        return self._new('geometry_msgs/msg/Point')(*map(float, xyz))
+
+    def _quaternion(self, quat_xyzw: Array) -> Any:
+        return self._new('geometry_msgs/msg/Quaternion')(*map(float, quat_xyzw))
+
     def _pose(self, position_xyz: Array, quat_xyzw: Array, covariance: Array) -> Any:
         pose = self._new('geometry_msgs/msg/Pose')(
-            self._new('geometry_msgs/msg/Point')(*map(float, position_xyz)),
-            self._new('geometry_msgs/msg/Quaternion')(*map(float, quat_xyzw)))
+            self._point(*position_xyz), self._quaternion(quat_xyzw))
         return self._new('geometry_msgs/msg/PoseWithCovariance')(
             pose, np.ascontiguousarray(covariance, dtype=float).reshape(36))
 
@@ -514,12 +497,3 @@ def is_bag(path: Path) -> bool:
         return (path / 'metadata.yaml').exists() or any(
             file.suffix in STORAGE_SUFFIXES for file in path.iterdir())
     return path.suffix in STORAGE_SUFFIXES
-
-
-def _profile(latched: bool) -> Qos:
-    forever = QosTime(sec=9223372036, nsec=854775807)
-    return Qos(
-        QosHistory.KEEP_LAST, 1 if latched else 100, QosReliability.RELIABLE,
-        QosDurability.TRANSIENT_LOCAL if latched else QosDurability.VOLATILE,
-        forever, forever, QosLiveliness.AUTOMATIC, forever, False,
-    )

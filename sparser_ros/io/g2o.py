@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,22 +38,19 @@ from ..graph.graph import counted
 from . import atomic
 from .chain import steps, turned
 from .graph_text import (
+    POSE,
     Block,
     GraphReader,
     GraphWriter,
     Lines,
     as_blocks,
     dimension_of,
-    number_texts,
-    pose_texts,
     read_records,
     record_lines,
-    vertex_values,
+    upper_triangle,
 )
 
-_I2 = '[I11 I12 I22]'
-_I3 = '[I11 I12 I13 I22 I23 I33]'
-_I6 = f'[{" ".join(f"I{r}{c}" for r in range(1, 7) for c in range(r, 7))}]'
+_I2, _I3, _I6 = (f'[{upper_triangle("I", size)}]' for size in (2, 3, 6))
 _QUAT = 'x y z qx qy qz qw'
 _STEP = 'dx dy dz qx qy qz qw'
 
@@ -90,7 +88,6 @@ _USAGE = {
     ),
 }
 GRAMMAR = {d: {usage.split()[0]: usage for usage in _USAGE[d]} for d in _USAGE}
-POSE = {2: 'VERTEX_SE2', 3: 'VERTEX_SE3:QUAT'}
 POINT = {2: 'VERTEX_XY', 3: 'VERTEX_TRACKXYZ'}
 SIGHTING = {2: 'EDGE_SE2_XY', 3: 'EDGE_SE3_TRACKXYZ'}
 POSE_PRIOR = {2: 'EDGE_PRIOR_SE2', 3: 'EDGE_SE3_PRIOR'}
@@ -140,7 +137,9 @@ def write(path: Path | str, graph: Graph) -> None:
             f'{", ".join(graph.robots[:5])}; write a .pyfg file')
     if np.any(graph.sightings.point >= 0):
         raise GraphError('a .g2o file cannot hold sightings of poses; write a .pyfg file')
-    atomic.write_text(path, '\n'.join(_G2oWriter(graph).records()) + '\n')
+    if graph.dimension == 2 and np.any(graph.point_priors.lever[graph.point_priors.point >= 0]):
+        raise GraphError('a 2D .g2o file cannot hold antennas; write a .pyfg file')
+    atomic.write_text(path, '\n'.join(_records(graph)) + '\n')
 
 
 def rewrite_vertices(source: Path | str, target: Path | str, graph: Graph) -> None:
@@ -154,7 +153,7 @@ def rewrite_vertices(source: Path | str, target: Path | str, graph: Graph) -> No
 class _G2oReader(GraphReader):
     """One file on its way to a graph."""
 
-    END, POSE, POINT = 1, POSE, POINT
+    END, POINT = 1, POINT
 
     def __init__(self, path: Path) -> None:
         records = read_records(path)
@@ -294,9 +293,7 @@ class _G2oReader(GraphReader):
             translation=np.einsum('kij,kj->ki', turn, table.translation) + move)
 
     def _ranges(self, block: Block) -> Ranges:
-        table = self.ranges(block, ENDS.get(block.tag, ('pose', 'pose')))
-        block.weights(table.precision)
-        return table
+        return self.ranges(block, ENDS.get(block.tag, ('pose', 'pose')))
 
     def _pose_priors(self, block: Block) -> PosePriors:
         table = self.pose_priors(block)
@@ -342,8 +339,7 @@ class _G2oReader(GraphReader):
                     fixed[~endpoint] = True
                 else:
                     held.append((number, endpoint))
-        marks = graph.landmarks
-        graph = graph.replaced(landmarks=Landmarks(marks.names, marks.position, fixed))
+        graph = graph.replaced(landmarks=replace(graph.landmarks, fixed=fixed))
         if len({endpoint for _, endpoint in held}) > 1 or (held and graph.anchored):
             raise FormatError(
                 self.path, held[-1][0],
@@ -384,68 +380,26 @@ def _told(numbers: Sequence[int], tag: str) -> str:
     return f'{len(numbers)} lines {tag} (first: line {numbers[0]}) are'
 
 
-class _G2oWriter(GraphWriter):
-    """One graph on its way to lines."""
-
-    def __init__(self, graph: Graph) -> None:
-        keys = np.array([0] if graph.robots == ('A',) else list(map(_key, graph.robots)))
-        poses = (keys[graph.poses.robot] + graph.poses.index).tolist()
-        landmarks = _landmark_ids(
-            graph.landmarks.names, poses, _KEYED if np.any(keys) else _NUMBERED)
-        super().__init__(graph, poses, landmarks, information=True)
-        self.offsets: list[tuple[float, ...]] = []
-
-    def records(self) -> Iterator[str]:
-        graph, d = self.graph, self.graph.dimension
-        poses, landmarks = vertex_values(graph)
-        yield from record_lines(POSE[d], self.poses, poses)
-        yield from record_lines(POINT[d], self.landmarks, landmarks)
-        fixed = np.flatnonzero(graph.landmarks.fixed)
-        yield from record_lines('FIX', self.names(~fixed))
-        edges = list(self._edges())
-        for number, offset in enumerate(self.offsets):
-            values = ' '.join(map(repr, offset))
-            yield f'PARAMS_SE3OFFSET {number} {values} 0.0 0.0 0.0 1.0'
-        yield from edges
-
-    def _edges(self) -> Iterator[str]:
-        graph, d = self.graph, self.graph.dimension
-        rel, see, ranges = graph.relative_poses, graph.sightings, graph.ranges
-        pose, point = graph.pose_priors, graph.point_priors
-        yield from record_lines(
-            RELATIVE[d][0], self.names(rel.i), self.names(rel.j),
-            pose_texts(rel.rotation, rel.translation), self.pose_noise(rel.kappa, rel.tau))
-        yield from record_lines(
-            SIGHTING[d], self.names(see.i), self.names(see.point),
-            *self._offset(np.zeros_like(see.translation)), number_texts(see.translation),
-            self.point_noise(see.tau))
-        yield from record_lines(
-            'EDGE_RANGE', self.names(ranges.source), self.names(ranges.target),
-            number_texts(np.column_stack([ranges.distance_m, ranges.precision])))
-        yield from record_lines(
-            POSE_PRIOR[d], self.names(pose.i), *self._offset(np.zeros_like(pose.translation)),
-            pose_texts(pose.rotation, pose.translation), self.pose_noise(pose.kappa, pose.tau))
-        on_pose = point.point >= 0
-        fix, mark = point.take(on_pose), point.take(~on_pose)
-        if d == 2 and np.any(fix.lever):
-            raise GraphError('a 2D .g2o file cannot hold antennas; write a .pyfg file')
-        yield from record_lines(
-            POINT_PRIORS[d][0], self.names(fix.point), *self._offset(fix.lever),
-            number_texts(fix.position), self.point_noise(fix.precision))
-        yield from record_lines(
-            POINT_PRIORS[d][-1], self.names(mark.point), number_texts(mark.position),
-            self.point_noise(mark.precision))
-
-    def _offset(self, lever: Array) -> list[list[int]]:
-        """A column of ids of PARAMS_SE3OFFSET lines, one per distinct lever arm; none in 2D."""
-        if lever.shape[1] == 2:
-            return []
-        column = []
-        for row in map(tuple, lever.tolist()):
-            if row not in self.offsets:
-                self.offsets.append(row)
-            column.append(self.offsets.index(row))
-        return [column]
+def _records(graph: Graph) -> Iterator[str]:
+    """All lines of a graph."""
+    d, point = graph.dimension, graph.point_priors
+    keys = np.array([0] if graph.robots == ('A',) else list(map(_key, graph.robots)))
+    poses = (keys[graph.poses.robot] + graph.poses.index).tolist()
+    landmarks = _landmark_ids(graph.landmarks.names, poses, _KEYED if np.any(keys) else _NUMBERED)
+    writer = GraphWriter(graph, GRAMMAR[d], poses, landmarks)
+    yield from writer.vertices(POINT[d])
+    yield from record_lines('FIX', writer.names(~np.flatnonzero(graph.landmarks.fixed)))
+    edges = [line for tag, table in (
+        (RELATIVE[d][0], graph.relative_poses),
+        (SIGHTING[d], graph.sightings),
+        ('EDGE_RANGE', graph.ranges),
+        (POSE_PRIOR[d], graph.pose_priors),
+        (POINT_PRIORS[d][0], point.take(point.point >= 0)),
+        (POINT_PRIORS[d][-1], point.take(point.point < 0)),
+    ) for line in writer.lines(tag, table)]
+    for number, offset in enumerate(writer.offsets):
+        yield f'PARAMS_SE3OFFSET {number} {" ".join(map(repr, offset))} 0.0 0.0 0.0 1.0'
+    yield from edges
 
 
 def _key(letters: str) -> int:

@@ -9,6 +9,7 @@ between the midpoints towards the poses before and after.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from ..array_types import Array, Index, Mask
 from ..config import GraphError
 from ..graph import Graph
+from ..graph.ends import range_ends
 from ..graph.precision import rotation_variance, translation_variance
 from .bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
 from .chain import compose
@@ -38,6 +40,8 @@ MOST_REPEATED = 0.05
 """Share of repeated stamps above which a file counts as one without times."""
 APART_NS = 1000
 """Ranges of one pair of radios at one instant would count as one: they are moved so far apart."""
+At = Callable[[int], tuple[str, int]]
+"""Robot and stamp of a pose (its row), as the bag has them."""
 UNBOUNDED_NS = 2**62
 """Bound of a stamp that nothing bounds; sums of two still fit into 64 bits."""
 
@@ -68,12 +72,17 @@ def write(
     report = BagReport(
         sightings_left_out=int(np.sum(graph.sightings.point >= 0)),
         ranges_ambiguous=np.flatnonzero(wrong_pose).tolist())
+    names = [safe_name(robot) for robot in graph.robots]
+
+    def at(pose: int) -> tuple[str, int]:
+        return names[graph.poses.robot[pose]], int(stamp_ns[pose])
+
     with SensorBagWriter(path, storage, overwrite=overwrite) as bag:
-        report.odometry = _write_odometry(bag, graph, odometry, stamp_ns)
+        report.odometry = _write_odometry(bag, graph, odometry, at)
         report.ranges = _write_ranges(bag, graph, radios, range_stamp_ns)
-        report.closures = _write_closures(bag, graph, odometry, stamp_ns)
+        report.closures = _write_closures(bag, graph, odometry, at)
         report.sightings = _write_sightings(bag, graph, stamp_ns)
-        report.fixes = _write_fixes(bag, graph, stamp_ns)
+        report.fixes = _write_fixes(bag, graph, at)
     return report
 
 
@@ -95,7 +104,7 @@ class _Odometry:
 def _odometry(graph: Graph) -> _Odometry:
     """One edge from each pose to the next; GraphError where there is none."""
     poses, table = graph.poses, graph.relative_poses
-    order = np.lexsort((poses.index, poses.robot))
+    order = poses.order
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     start = np.diff(poses.robot[order], prepend=-1) != 0
@@ -112,9 +121,7 @@ def _odometry(graph: Graph) -> _Odometry:
     return _Odometry(order, start, edge)
 
 
-def _write_odometry(
-    bag: SensorBagWriter, graph: Graph, odometry: _Odometry, stamp_ns: Index
-) -> int:
+def _write_odometry(bag: SensorBagWriter, graph: Graph, odometry: _Odometry, at: At) -> int:
     """Composed odometry poses with the covariance of the step that leads to them."""
     table, d = graph.relative_poses, graph.dimension
     n = len(odometry.order)
@@ -127,11 +134,8 @@ def _write_odometry(
         table.kappa[edge], d)
     rotation, translation = compose(steps, moves, odometry.start)
     quat = quats(rotation)
-    names = [safe_name(robot) for robot in graph.robots]
     for k, pose in enumerate(odometry.order.tolist()):
-        bag.odometry(
-            names[graph.poses.robot[pose]], int(stamp_ns[pose]), xyz(translation[k]), quat[k],
-            isotropic(move[k], turn[k]))
+        bag.odometry(*at(pose), xyz(translation[k]), quat[k], isotropic(move[k], turn[k]))
     return len(odometry.order)
 
 
@@ -149,21 +153,16 @@ def _write_ranges(bag: SensorBagWriter, graph: Graph, radios: RadioNames, stamp_
     return len(ranges)
 
 
-def _write_closures(
-    bag: SensorBagWriter, graph: Graph, odometry: _Odometry, stamp_ns: Index
-) -> int:
+def _write_closures(bag: SensorBagWriter, graph: Graph, odometry: _Odometry, at: At) -> int:
     """Every relative pose that odometry messages do not carry."""
     table, d = graph.relative_poses, graph.dimension
     rows = np.setdiff1d(np.arange(len(table)), odometry.edge)
-    names = [safe_name(robot) for robot in graph.robots]
     quat = quats(table.rotation)
     move, turn = translation_variance(table.tau), rotation_variance(table.kappa, d)
     for k in rows.tolist():
-        i, j = int(table.i[k]), int(table.j[k])
         bag.loop_closure(
-            names[graph.poses.robot[i]], int(stamp_ns[i]),
-            names[graph.poses.robot[j]], int(stamp_ns[j]),
-            xyz(table.translation[k]), quat[k], isotropic(move[k], turn[k]), 'graph')
+            *at(table.i[k]), *at(table.j[k]), xyz(table.translation[k]), quat[k],
+            isotropic(move[k], turn[k]), 'graph')
     return len(rows)
 
 
@@ -180,20 +179,17 @@ def _write_sightings(bag: SensorBagWriter, graph: Graph, stamp_ns: Index) -> int
     return len(table)
 
 
-def _write_fixes(bag: SensorBagWriter, graph: Graph, stamp_ns: Index) -> int:
+def _write_fixes(bag: SensorBagWriter, graph: Graph, at: At) -> int:
     """Pose priors and position priors of poses; those of beacons are configuration."""
-    names = [safe_name(robot) for robot in graph.robots]
     priors, d = graph.pose_priors, graph.dimension
     quat = quats(priors.rotation)
     for k, i in enumerate(priors.i.tolist()):
         turn = float(rotation_variance(priors.kappa[k], d)) if priors.kappa[k] > 0 else \
             UNKNOWN_HEADING_VARIANCE
-        bag.fix(names[graph.poses.robot[i]], int(stamp_ns[i]), xyz(priors.translation[k]),
-                quat[k], isotropic(1 / priors.tau[k], turn))
+        bag.fix(*at(i), xyz(priors.translation[k]), quat[k], isotropic(1 / priors.tau[k], turn))
     points = graph.point_priors.take(graph.point_priors.point >= 0)
     for k, i in enumerate(points.point.tolist()):
-        bag.fix(names[graph.poses.robot[i]], int(stamp_ns[i]), xyz(points.position[k]),
-                np.array([0.0, 0.0, 0.0, 1.0]),
+        bag.fix(*at(i), xyz(points.position[k]), np.array([0.0, 0.0, 0.0, 1.0]),
                 isotropic(1 / points.precision[k], UNKNOWN_HEADING_VARIANCE))
     return len(priors) + len(points)
 
@@ -211,7 +207,7 @@ def pose_stamps(graph: Graph) -> Index:
     poses = graph.poses
     if not len(poses):
         return poses.stamp_ns
-    order = np.lexsort((poses.index, poses.robot))
+    order = poses.order
     stamp, robot = poses.stamp_ns[order], poses.robot[order]
     step, same = np.diff(stamp), np.diff(robot) == 0
     if np.any(step[same] < 0) or np.mean(step[same] == 0) > MOST_REPEATED:
@@ -258,7 +254,7 @@ def range_stamps(graph: Graph, stamp_ns: Index) -> tuple[Index, Mask]:
         stamp = np.where(inside, choice, stamp)
     wrong = first > last
     stamp = np.where(wrong, later, stamp)
-    pair = _pairs(graph)
+    pair = range_ends(graph).pairs[2]
     order = np.lexsort((stamp, pair))
     for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1):
         stamp[rows] = _increasing(stamp[rows], APART_NS)
@@ -268,7 +264,7 @@ def range_stamps(graph: Graph, stamp_ns: Index) -> tuple[Index, Mask]:
 def _cells(graph: Graph, stamp_ns: Index) -> tuple[Index, Index]:
     """First and last stamp that is strictly nearest to each pose among its robot's poses."""
     poses = graph.poses
-    order = np.lexsort((poses.index, poses.robot))
+    order = poses.order
     stamp, robot = stamp_ns[order], poses.robot[order]
     middle = stamp[:-1] + (stamp[1:] - stamp[:-1]) // 2
     same = robot[1:] == robot[:-1]
@@ -278,17 +274,6 @@ def _cells(graph: Graph, stamp_ns: Index) -> tuple[Index, Index]:
     result = np.empty_like(low), np.empty_like(high)
     result[0][order], result[1][order] = low, high
     return result
-
-
-def _pairs(graph: Graph) -> Index:
-    """(k,): equal numbers for ranges between the same two radios, either way round."""
-    ranges = graph.ranges
-    radio = [
-        np.where(e >= 0, graph.poses.robot[np.maximum(e, 0)], e)
-        for e in (ranges.source, ranges.target)
-    ]
-    both = np.column_stack([np.minimum(*radio), np.maximum(*radio)])
-    return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1) if len(both) else both[:, 0]
 
 
 # -- parameters ------------------------------------------------------------------------------

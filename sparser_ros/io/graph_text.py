@@ -38,6 +38,7 @@ from ..graph.precision import (
 )
 from ..graph.table import MOST_LENGTH_M, Table
 from ..linalg.rotations import angle_to_matrix, matrix_to_angle, matrix_to_quat, quat_to_matrix
+from .stamp_text import format_stamps
 
 T = TypeVar('T', bound=Table)
 LONGEST_M = MOST_LENGTH_M / 10
@@ -46,6 +47,10 @@ LARGEST = MOST_LENGTH_M**2
 """Weights, variances and information in a file lie below this, and weights above its inverse."""
 COMMENT = re.compile(r'(?<!\S)#.*')
 """From a # at the start of a line or after a space: a name may hold one."""
+POSE = {2: 'VERTEX_SE2', 3: 'VERTEX_SE3:QUAT'}
+"""Keywords of poses by dimension."""
+LEVERS = (('lever_x', 'lever'), ('lever_A_x', 'lever_source'), ('lever_B_x', 'lever_target'))
+"""Fields that begin a lever arm, and the columns that hold it."""
 
 
 @dataclass(frozen=True)
@@ -226,9 +231,8 @@ class GraphReader(ABC):
     """Field of the first end of a measurement."""
     UNKNOWN, OTHER = 'the id of a {}', 'the id of a {}'
     """What is expected where an end is unknown, and where it is of another kind."""
-    POSE: Mapping[int, str]
     POINT: Mapping[int, str]
-    """Keywords of vertices by dimension."""
+    """Keywords of landmarks by dimension."""
 
     def __init__(self, path: Path, dimension: int, blocks: Mapping[str, Block]) -> None:
         self.path, self.dimension, self.blocks = path, dimension, blocks
@@ -239,13 +243,13 @@ class GraphReader(ABC):
     def graph(self) -> Graph:
         """The graph; FormatError with file and line for anything that is not as it must be."""
 
-    @abstractmethod
     def key(self, word: str) -> Any:
-        """The name of a variable in the file, from its field of a vertex line."""
+        """The name of a variable, from its field of a vertex line."""
+        return word
 
-    @abstractmethod
     def keys(self, block: Block, field: int) -> list[Any]:
         """Names of variables in a field."""
+        return block.words(field)
 
     @abstractmethod
     def covariance(self, block: Block, noise: Array, what: str) -> Array:
@@ -294,23 +298,36 @@ class GraphReader(ABC):
                          self.stamps(block))
 
     def ranges(self, block: Block, kinds: Sequence[str] = ('', '')) -> Ranges:
-        """Ranges between body origins, with the last field as precision."""
+        """Ranges between antennas; the field after the range is a variance or information."""
         source, target = self.two_ends(block, kinds)
         distance = block.numbers(block.place('range'), 1)[:, 0]
         block.require(distance > 0, 'expected a range > 0 m')
-        precision = block.numbers(block.place('range') + 1, 1, LARGEST)[:, 0]
-        lever = np.zeros((len(block), self.dimension))
-        return Ranges(source, target, lever, lever, distance, precision, self.stamps(block))
+        noise = block.numbers(block.place('range') + 1, 1, LARGEST)[:, 0]
+        if 'variance' in block.fields:
+            block.require(noise > 1 / LARGEST, 'expected a variance > 0 m^2')
+            noise = 1 / noise
+        return Ranges(
+            source, target, self.lever(block, 'lever_A_x', source),
+            self.lever(block, 'lever_B_x', target), distance, block.weights(noise),
+            self.stamps(block))
 
     def pose_priors(self, block: Block) -> PosePriors:
         return PosePriors(self.ends(block, 0, 'pose'), *self.values(block),
                           *self.pose_weights(block), self.stamps(block))
 
     def point_priors(self, block: Block, kind: str) -> PointPriors:
-        """Positions of landmarks, or of the body origins of poses."""
-        position = self.position(block)
-        return PointPriors(self.ends(block, 0, kind), np.zeros_like(position), position,
+        """Positions of landmarks, or of antennas of poses."""
+        point = self.ends(block, 0, kind)
+        return PointPriors(point, self.lever(block, 'lever_x', point), self.position(block),
                            self.point_weights(block), self.stamps(block))
+
+    def lever(self, block: Block, first: str, end: Index) -> Array:
+        """(k, d) metres: lever arms at the ends, zero where the lines lack the field `first`."""
+        if first not in block.fields:
+            return np.zeros((len(block), self.dimension))
+        lever = block.numbers(block.place(first), self.dimension)
+        block.require((end >= 0) | ~np.any(lever, axis=1), 'a landmark has no lever arm')
+        return lever
 
     def position(self, block: Block) -> Array:
         """(k, d) metres."""
@@ -356,18 +373,23 @@ class GraphReader(ABC):
         lines = []
         for line in read_lines(self.path):
             words = line.split()
-            if words and words[0] in (self.POSE[graph.dimension], self.POINT[graph.dimension]):
-                name = self.END if words[0] == self.POSE[graph.dimension] else 1
+            if words and words[0] in (POSE[graph.dimension], self.POINT[graph.dimension]):
+                name = self.END if words[0] == POSE[graph.dimension] else 1
                 end = self.endpoint[self.key(words[name])]
                 missing.pop(self.key(words[name]), None)
                 value = poses[end] if end >= 0 else landmarks[~end]
                 line = ' '.join([*words[:name + 1], value, *COMMENT.findall(line)])
             lines.append(line)
         first = [
-            f'{self.POSE[graph.dimension]} {key} {poses[end]}' if end >= 0
+            f'{POSE[graph.dimension]} {key} {poses[end]}' if end >= 0
             else f'{self.POINT[graph.dimension]} {key} {landmarks[~end]}'
             for key, end in missing.items()]
         return '\n'.join([*first, *lines]) + '\n'
+
+
+def upper_triangle(letter: str, size: int) -> str:
+    """Names of the fields of a symmetric matrix, row by row: `c11 c12 c22`."""
+    return ' '.join(f'{letter}{r}{c}' for r in range(1, size + 1) for c in range(r, size + 1))
 
 
 def dimension_of(
@@ -391,21 +413,66 @@ def dimension_of(
 
 
 class GraphWriter:
-    """One graph on its way to lines."""
+    """One graph on its way to lines, as the grammar of a format has them."""
 
     def __init__(
-        self, graph: Graph, poses: Sequence[object], landmarks: Sequence[object], *,
-        information: bool,
+        self, graph: Graph, grammar: Mapping[str, str], poses: Sequence[object],
+        landmarks: Sequence[object],
     ) -> None:
         """`poses`, `landmarks`: their names in the file."""
-        self.graph, self.poses, self.landmarks = graph, poses, landmarks
-        self._information = information
+        self.graph, self.grammar = graph, grammar
+        self.poses, self.landmarks = poses, landmarks
+        self.offsets: list[tuple[float, ...]] = []
+        """Distinct lever arms of the lines written so far that name them by number."""
 
     def names(self, endpoint: Index) -> list[object]:
         return [self.poses[e] if e >= 0 else self.landmarks[~e] for e in endpoint.tolist()]
 
-    def pose_noise(self, kappa: Array, tau: Array) -> list[str]:
-        """Upper triangles of covariance or information of poses."""
+    def vertices(self, point: str) -> Iterator[str]:
+        """Poses, then landmarks with the keyword `point`."""
+        pose = POSE[self.graph.dimension]
+        poses, landmarks = vertex_values(self.graph)
+        yield from record_lines(
+            pose, *self._stamps(pose, self.graph.poses.stamp_ns), self.poses, poses)
+        yield from record_lines(point, self.landmarks, landmarks)
+
+    def lines(self, tag: str, table: Table) -> Iterator[str]:
+        """A line with the keyword `tag` for each measurement of a table."""
+        fields = self._fields(tag)
+        columns: list[Sequence[object]] = [
+            *self._stamps(tag, table.stamp_ns),  # type: ignore[attr-defined]
+            *(self.names(getattr(table, end)) for end in table.endpoints())]
+        if 'paramId' in fields:
+            columns.append(self._offsets(table))
+        if isinstance(table, RelativePoses | PosePriors):
+            columns += [pose_texts(table.rotation, table.translation),
+                        self._pose_noise(tag, table.kappa, table.tau)]
+        elif isinstance(table, Ranges):
+            noise = table.precision if 'I11' in fields else 1 / table.precision
+            columns.append(number_texts(np.column_stack([table.distance_m, noise])))
+        elif isinstance(table, Sightings):
+            columns += [number_texts(table.translation), self._point_noise(tag, table.tau)]
+        elif isinstance(table, PointPriors):
+            columns += [number_texts(table.position), self._point_noise(tag, table.precision)]
+        columns += [number_texts(getattr(table, name)) for field, name in LEVERS if field in fields]
+        yield from record_lines(tag, *columns)
+
+    def _fields(self, tag: str) -> list[str]:
+        return self.grammar[tag].replace('[', '').replace(']', '').split()
+
+    def _stamps(self, tag: str, stamp_ns: Index) -> list[list[str]]:
+        """The column of stamps, in formats that have one."""
+        return [format_stamps(stamp_ns)] if 'ts' in self._fields(tag) else []
+
+    def _offsets(self, table: Table) -> list[int]:
+        """Numbers of the lever arms of measurements; sensors of other tables are at the origin."""
+        lever = table.lever if isinstance(table, PointPriors) else np.zeros(
+            (len(table), self.graph.dimension))
+        rows = list(map(tuple, lever.tolist()))
+        self.offsets += [row for row in dict.fromkeys(rows) if row not in self.offsets]
+        return [self.offsets.index(row) for row in rows]
+
+    def _pose_noise(self, tag: str, kappa: Array, tau: Array) -> list[str]:
         if np.any(kappa <= 0):
             raise GraphError(
                 f'row {int(np.argmax(kappa <= 0))} of a table with rotations has kappa = 0, which '
@@ -413,16 +480,16 @@ class GraphWriter:
         d = self.graph.dimension
         turn = rotation_variance(kappa, d)[:, None].repeat(1 if d == 2 else 3, axis=1)
         move = translation_variance(tau)[:, None].repeat(d, axis=1)
-        return self._upper_diagonal(np.column_stack([move, turn]))
+        return self._upper_triangles(tag, np.column_stack([move, turn]))
 
-    def point_noise(self, precision: Array) -> list[str]:
-        """The same of positions."""
-        return self._upper_diagonal(
-            translation_variance(precision)[:, None].repeat(self.graph.dimension, axis=1))
+    def _point_noise(self, tag: str, precision: Array) -> list[str]:
+        return self._upper_triangles(
+            tag, translation_variance(precision)[:, None].repeat(self.graph.dimension, axis=1))
 
-    def _upper_diagonal(self, variance: Array) -> list[str]:
+    def _upper_triangles(self, tag: str, variance: Array) -> list[str]:
+        """Covariance or information, as the format has it, of variances (k, s) per axis."""
         row, column = np.triu_indices(variance.shape[1])
-        diagonal = 1 / variance if self._information else variance
+        diagonal = 1 / variance if 'I11' in self._fields(tag) else variance
         return number_texts(np.where(row == column, diagonal[:, row], 0.0))
 
 

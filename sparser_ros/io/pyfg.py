@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import string
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -41,20 +42,19 @@ from . import atomic
 from .chain import steps, turned
 from .graph_text import (
     LARGEST,
+    POSE,
     Block,
     GraphReader,
     GraphWriter,
     as_blocks,
     dimension_of,
     number_texts,
-    pose_texts,
     read_records,
     record_lines,
-    vertex_values,
+    upper_triangle,
 )
-from .stamp_text import format_stamps, parse_stamp
+from .stamp_text import parse_stamp
 
-POSE = {2: 'VERTEX_SE2', 3: 'VERTEX_SE3:QUAT'}
 POINT = {2: 'VERTEX_XY', 3: 'VERTEX_XYZ'}
 RELATIVE = {2: 'EDGE_SE2', 3: 'EDGE_SE3:QUAT'}
 SIGHTING = {2: 'EDGE_SE2_XY', 3: 'EDGE_SE3_XYZ'}
@@ -77,7 +77,7 @@ def write(path: Path | str, graph: Graph) -> None:
     written, GraphError for a graph that the format cannot hold.
     """
     robots, landmarks = _short_robots(graph.robots), _short_landmarks(graph.landmarks.names)
-    text = '\n'.join(_PyfgWriter(graph.validate(), robots, landmarks).records()) + '\n'
+    text = '\n'.join(_records(graph.validate(), robots, landmarks)) + '\n'
     atomic.write_text(path, text)
     _write_names(path, {
         'robots': {s: n for s, n in zip(robots, graph.robots, strict=True) if s != n},
@@ -99,9 +99,8 @@ def grammar(dimension: int) -> dict[str, str]:
     axes, turn, spin = ('xy', 'theta', 'dtheta') if dimension == 2 else (
         'xyz', 'qx qy qz qw', 'qx qy qz qw')
     xyz, step = ' '.join(axes), ' '.join(f'd{axis}' for axis in axes)
-    pose_noise, point_noise = (
-        ' '.join(f'c{r}{c}' for r in range(1, size + 1) for c in range(r, size + 1))
-        for size in (3 * (dimension - 1), dimension))
+    pose_noise = upper_triangle('c', 3 * (dimension - 1))
+    point_noise = upper_triangle('c', dimension)
     lever = ' '.join(f'lever_{axis}' for axis in axes)
     levers = ' '.join(f'lever_{end}_{axis}' for end in 'AB' for axis in axes)
     pose, point, relative = POSE[dimension], POINT[dimension], RELATIVE[dimension]
@@ -123,7 +122,7 @@ def grammar(dimension: int) -> dict[str, str]:
 class _PyfgReader(GraphReader):
     """One file on its way to a graph."""
 
-    END, POSE, POINT = 2, POSE, POINT
+    END, POINT = 2, POINT
     UNKNOWN, OTHER = 'a variable that has a VERTEX line', 'a {}'
 
     def __init__(self, path: Path) -> None:
@@ -142,8 +141,8 @@ class _PyfgReader(GraphReader):
         names = _long_names(self.path)
         return Graph(
             d, tuple(names['robots'].get(p, p) for p in self.prefixes), poses,
-            Landmarks(tuple(names['landmarks'].get(n, n) for n in landmarks.names),
-                      landmarks.position, landmarks.fixed),
+            replace(landmarks, names=tuple(
+                names['landmarks'].get(n, n) for n in landmarks.names)),
             relative_poses=self._steps_and_closures(poses),
             sightings=self.table(Sightings, self.sightings, SIGHTING[d]),
             ranges=self.table(
@@ -152,12 +151,6 @@ class _PyfgReader(GraphReader):
             point_priors=self.table(
                 PointPriors, self._positions, POINT[d] + PRIOR, POSE[d] + POSITION),
             name=self.path.stem)
-
-    def key(self, word: str) -> str:
-        return word
-
-    def keys(self, block: Block, field: int) -> list[str]:
-        return block.words(field)
 
     def stamps(self, block: Block) -> Index:
         # Equal texts, such as the zeros of files without times, are parsed once.
@@ -187,7 +180,7 @@ class _PyfgReader(GraphReader):
         poses = Poses(
             np.array([number[p] for p in prefix], dtype=np.int64),
             np.array(index, dtype=np.int64), self.stamps(block), *self.values(block))
-        order = np.lexsort((poses.index, poses.robot))
+        order = poses.order
         if np.any(order[1:] < order[:-1]):
             poses = poses.take(order)
         again = (np.diff(poses.index) == 0) & (np.diff(poses.robot) == 0)
@@ -223,99 +216,49 @@ class _PyfgReader(GraphReader):
             table.replaced(odometry=np.where(plain, forward | back, table.odometry)), plain & back)
 
     def _ranges(self, block: Block, poses: Poses) -> Ranges:
-        d, table = self.dimension, self.ranges(block)
-        block.require(table.precision > 1 / LARGEST, 'expected a variance > 0 m^2')
-        lever = block.numbers(6, 2 * d) if block.tag == OFFSET_RANGE else np.zeros(
-            (len(block), 2 * d))
-        pose_stamp, stamps = np.append(poses.stamp_ns, 0), []
-        for end, part in ((table.source, lever[:, :d]), (table.target, lever[:, d:])):
-            block.require((end >= 0) | ~np.any(part, axis=1), 'a landmark has no lever arm')
-            stamps.append(np.where(end >= 0, pose_stamp[np.maximum(end, -1)], 0))
-        return table.replaced(
-            precision=block.weights(1 / table.precision), lever_source=lever[:, :d],
-            lever_target=lever[:, d:],
-            stamp_ns=np.where(table.stamp_ns == 0, np.maximum(*stamps), table.stamp_ns))
+        """Those without a time have that of their newest pose."""
+        table, pose_stamp = self.ranges(block), np.append(poses.stamp_ns, 0)
+        newest = np.maximum(*(pose_stamp[np.maximum(end, -1)] for end in (
+            table.source, table.target)))
+        return table.replaced(stamp_ns=np.where(table.stamp_ns == 0, newest, table.stamp_ns))
 
     def _positions(self, block: Block) -> PointPriors:
-        """Of landmarks, and of antennas of poses."""
-        if block.tag == POINT[self.dimension] + PRIOR:
-            return self.point_priors(block, 'landmark')
-        lever = block.numbers(block.place('lever_x'), self.dimension)
-        return self.point_priors(block, 'pose').replaced(lever=lever)
+        of_landmarks = block.tag == POINT[self.dimension] + PRIOR
+        return self.point_priors(block, 'landmark' if of_landmarks else 'pose')
 
 
-class _PyfgWriter(GraphWriter):
-    """One graph on its way to lines."""
-
-    def __init__(self, graph: Graph, robots: Sequence[str], landmarks: Sequence[str]) -> None:
-        self.index = _pose_numbers(graph)
-        names = [
-            f'{robots[r]}{k}'
-            for r, k in zip(graph.poses.robot.tolist(), self.index.tolist(), strict=True)]
-        super().__init__(graph, names, landmarks, information=False)
-
-    def records(self) -> Iterator[str]:
-        graph, d = self.graph, self.graph.dimension
-        poses, landmarks = vertex_values(graph)
-        yield from record_lines(POSE[d], format_stamps(graph.poses.stamp_ns), self.poses, poses)
-        yield from record_lines(POINT[d], self.landmarks, landmarks)
-        fixed = np.flatnonzero(graph.landmarks.fixed)
-        yield from record_lines(
-            POINT[d] + FIX, self.names(~fixed), [landmarks[k] for k in fixed])
-        yield from self._priors()
-        yield from self._relative_poses()
-        see = graph.sightings
-        yield from record_lines(
-            SIGHTING[d], format_stamps(see.stamp_ns), self.names(see.i), self.names(see.point),
-            number_texts(see.translation), self.point_noise(see.tau))
-        yield from self._ranges()
-
-    def _priors(self) -> Iterator[str]:
-        """A prior without a heading is a position fix at the body origin."""
-        d, priors, points = self.graph.dimension, self.graph.pose_priors, self.graph.point_priors
-        whole, bare = priors.take(priors.kappa > 0), priors.take(priors.kappa <= 0)
-        fix, mark = points.take(points.point >= 0), points.take(points.point < 0)
-        yield from record_lines(
-            POSE[d] + PRIOR, format_stamps(whole.stamp_ns), self.names(whole.i),
-            pose_texts(whole.rotation, whole.translation),
-            self.pose_noise(whole.kappa, whole.tau))
-        bare_fix = PointPriors(
-            bare.i, np.zeros_like(bare.translation), bare.translation, bare.tau, bare.stamp_ns)
-        for tag, table in ((POSE[d] + POSITION, bare_fix), (POINT[d] + PRIOR, mark),
-                           (POSE[d] + POSITION, fix)):
-            yield from record_lines(
-                tag, format_stamps(table.stamp_ns), self.names(table.point),
-                number_texts(table.position), self.point_noise(table.precision),
-                *([] if table is mark else [number_texts(table.lever)]))
-
-    def _relative_poses(self) -> Iterator[str]:
-        """Odometry first; a keyword of its own where the numbers would be read otherwise."""
-        poses, edges = self.graph.poses, self.graph.relative_poses
-        tag = RELATIVE[self.graph.dimension]
-        forward, back = steps(poses, self.index, edges.i, edges.j)
-        plain = np.where(edges.odometry, forward, ~(forward | back))
-        for suffix, rows in (
-            ('', plain & edges.odometry), (ODOMETRY, ~plain & edges.odometry),
-            ('', plain & ~edges.odometry), (LOOP, ~plain & ~edges.odometry),
-        ):
-            part = edges.take(rows)
-            yield from record_lines(
-                tag + suffix, format_stamps(part.stamp_ns), self.names(part.i),
-                self.names(part.j), pose_texts(part.rotation, part.translation),
-                self.pose_noise(part.kappa, part.tau))
-
-    def _ranges(self) -> Iterator[str]:
-        table = self.graph.ranges
-        levers = np.column_stack([table.lever_source, table.lever_target])
-        offset = np.any(levers != 0, axis=1)
-        for tag, rows in ((RANGE, ~offset), (OFFSET_RANGE, offset)):
-            part = table.take(rows)
-            columns = [part.distance_m, 1 / part.precision]
-            if tag == OFFSET_RANGE:
-                columns.append(levers[rows])
-            yield from record_lines(
-                tag, format_stamps(part.stamp_ns), self.names(part.source),
-                self.names(part.target), number_texts(np.column_stack(columns)))
+def _records(graph: Graph, robots: Sequence[str], landmarks: Sequence[str]) -> Iterator[str]:
+    """All lines of a graph, with these short names."""
+    index, d = _pose_numbers(graph), graph.dimension
+    names = [f'{robots[robot]}{k}' for robot, k in zip(
+        graph.poses.robot.tolist(), index.tolist(), strict=True)]
+    writer = GraphWriter(graph, grammar(d), names, landmarks)
+    yield from writer.vertices(POINT[d])
+    fixed = np.flatnonzero(graph.landmarks.fixed)
+    yield from record_lines(
+        POINT[d] + FIX, writer.names(~fixed), number_texts(graph.landmarks.position[fixed]))
+    priors, points = graph.pose_priors, graph.point_priors
+    # A prior without a heading is a position fix at the body origin.
+    bare = priors.take(priors.kappa <= 0)
+    yield from writer.lines(POSE[d] + PRIOR, priors.take(priors.kappa > 0))
+    yield from writer.lines(POSE[d] + POSITION, PointPriors(
+        bare.i, np.zeros_like(bare.translation), bare.translation, bare.tau, bare.stamp_ns))
+    yield from writer.lines(POINT[d] + PRIOR, points.take(points.point < 0))
+    yield from writer.lines(POSE[d] + POSITION, points.take(points.point >= 0))
+    # Odometry first; a keyword of its own where the numbers would be read otherwise.
+    edges = graph.relative_poses
+    forward, back = steps(graph.poses, index, edges.i, edges.j)
+    plain = np.where(edges.odometry, forward, ~(forward | back))
+    for suffix, rows in (
+        ('', plain & edges.odometry), (ODOMETRY, ~plain & edges.odometry),
+        ('', plain & ~edges.odometry), (LOOP, ~plain & ~edges.odometry),
+    ):
+        yield from writer.lines(RELATIVE[d] + suffix, edges.take(rows))
+    yield from writer.lines(SIGHTING[d], graph.sightings)
+    ranges = graph.ranges
+    offset = np.any(ranges.lever_source, axis=1) | np.any(ranges.lever_target, axis=1)
+    yield from writer.lines(RANGE, ranges.take(~offset))
+    yield from writer.lines(OFFSET_RANGE, ranges.take(offset))
 
 
 def _pose_numbers(graph: Graph) -> Index:
@@ -325,11 +268,7 @@ def _pose_numbers(graph: Graph) -> Index:
     same = poses.robot[i] == poses.robot[j]
     if np.all(poses.index[j][same] == poses.index[i][same] + 1):
         return poses.index
-    order = np.lexsort((poses.index, poses.robot))
-    robot = poses.robot[order]
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.arange(len(order)) - np.searchsorted(robot, robot)
-    return number
+    return poses.numbered
 
 
 # -- names that PyFG cannot hold, in a file beside it -------------------------------------------

@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 
 from ..array_types import Array, Index, Mask
 from ..config.simulation_config import SimulationConfig
-from ..graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
+from ..graph import Graph, Landmarks, Poses, Ranges, RelativePoses
 from ..graph.precision import kappa_from_covariance
 from ..linalg.rotations import angle_to_matrix
 from .bag import SensorBagWriter, isotropic
@@ -103,19 +103,6 @@ class Exchanges:
 
 
 @dataclass(frozen=True)
-class Closures:
-    """Relative poses between odometry messages: rows of two robots' tracks."""
-
-    from_robot: Index
-    from_row: Index
-    to_robot: Index
-    to_row: Index
-    rotation: Array
-    translation: Array
-    false: Mask
-
-
-@dataclass(frozen=True)
 class Levels:
     """Readings of the altimeter and the IMU of one robot."""
 
@@ -138,8 +125,11 @@ class Simulation:
         self.motions = [self._motion(streams[0]) for _ in self.robots]
         self.beacons = self._beacons(streams[1])
         self.tracks = [self._track(motion, streams[2]) for motion in self.motions]
+        self.poses = self._poses()
+        """True poses, one per odometry message, robot by robot."""
         self.exchanges = self._exchanges(streams[3])
-        self.closures = self._closures(streams[4])
+        self.closures, self.false_closures = self._closures(streams[4])
+        """Loop closures between these poses, and which of them are false."""
         self.levels = [self._levels(motion, streams[5]) for motion in self.motions]
 
     @property
@@ -155,15 +145,6 @@ class Simulation:
         """(n, d): where a robot truly was."""
         motion = self.motions[self.robots.index(robot)]
         return motion.poses((stamps_ns - START_NS) / SECOND)[1]
-
-    def truth_of(self, graph: Graph) -> tuple[Array, Array]:
-        """True positions of all poses and of all landmarks of a graph made of this run."""
-        poses = np.empty((graph.n_poses, self.config.dimension))
-        for number, robot in enumerate(graph.robots):
-            rows = graph.pose_rows(number)
-            poses[rows] = self.positions(robot, graph.poses.stamp_ns[rows])
-        marks = [self.beacon_names.index(name) for name in graph.landmarks.names]
-        return poses, self.beacons[marks]
 
     def _motion(self, random: np.random.Generator) -> Motion:
         config = self.config
@@ -298,13 +279,12 @@ class Simulation:
             position[rows] = translation + rotation @ self.lever
         return position
 
-    def _closures(self, random: np.random.Generator) -> Closures:
+    def _closures(self, random: np.random.Generator) -> tuple[RelativePoses, Mask]:
         """Pairs of places close to each other, and false ones between places far apart."""
         config, d = self.config, self.config.dimension
-        robot = np.concatenate([np.full(len(t.stamp_ns), k) for k, t in enumerate(self.tracks)])
-        row = np.concatenate([np.arange(len(t.stamp_ns)) for t in self.tracks])
-        position = np.concatenate([t.true_translation for t in self.tracks])
-        rotation = np.concatenate([t.true_rotation for t in self.tracks])
+        poses = self.poses
+        robot, row, position, rotation = (
+            poses.robot, poses.index, poses.translation, poses.rotation)
         a, b = random.integers(len(row), size=(2, 400 * max(config.closures, 1)))
         apart = (robot[a] != robot[b]) | (np.abs(row[a] - row[b]) > 30 * config.odometry_rate)
         near = np.linalg.norm(position[a] - position[b], axis=1) < CLOSURE_DISTANCE_M
@@ -317,7 +297,19 @@ class Simulation:
         move[wrong] = random.uniform(-3, 3, (len(false), d))
         move = move + CLOSURE_SIGMA_M * random.normal(size=move.shape)
         turn = turn @ _noise(np.full(len(rows), CLOSURE_SIGMA_RAD), d, random)
-        return Closures(robot[a], row[a], robot[b], row[b], turn, move, wrong)
+        return RelativePoses(
+            a, b, turn, move, _kappa(np.full(len(rows), CLOSURE_SIGMA_RAD**2), d),
+            np.full(len(rows), CLOSURE_SIGMA_M**-2), np.zeros(len(rows), dtype=bool),
+            np.maximum(poses.stamp_ns[a], poses.stamp_ns[b])), wrong
+
+    def _poses(self) -> Poses:
+        tracks, lengths = self.tracks, [len(track.stamp_ns) for track in self.tracks]
+        return Poses(
+            np.repeat(np.arange(len(tracks)), lengths),
+            np.concatenate([np.arange(length) for length in lengths]),
+            np.concatenate([track.stamp_ns for track in tracks]),
+            np.concatenate([track.true_rotation for track in tracks]),
+            np.concatenate([track.true_translation for track in tracks]))
 
 
 def _ticks(duration_s: float, rate_hz: float, random: np.random.Generator) -> Index:
@@ -358,6 +350,8 @@ def write_bag(
     path: Path | str, run: Simulation, *, storage: str | None = None, overwrite: bool = False
 ) -> dict[str, int]:
     """Write odometry, ranges, closures and ground truth; returns messages per kind."""
+    rate = run.config.truth_rate
+    step = max(1, round(run.config.odometry_rate / rate)) if rate > 0 else None
     with SensorBagWriter(path, storage, overwrite=overwrite) as bag:
         counts = {'odometry': 0, 'ground truth': 0}
         for robot, track in zip(run.robots, run.tracks, strict=True):
@@ -365,8 +359,12 @@ def write_bag(
             for k, stamp in enumerate(track.stamp_ns.tolist()):
                 bag.odometry(robot, stamp, position[k], quat[k], isotropic(
                     track.translation_variance[k], track.rotation_variance[k]))
+            rows = range(0, len(track.stamp_ns), step) if step else range(0)
+            position, quat = xyz(track.true_translation), quats(track.true_rotation)
+            for k in rows:
+                bag.ground_truth(robot, int(track.stamp_ns[k]), position[k], quat[k])
             counts['odometry'] += len(track.stamp_ns)
-            counts['ground truth'] += _write_truth(bag, run, robot)
+            counts['ground truth'] += len(rows)
         for robot, level in zip(run.robots, run.levels, strict=True):
             for stamp, height in zip(
                     level.height_stamp_ns.tolist(), level.height_m.tolist(), strict=True):
@@ -386,26 +384,13 @@ def write_bag(
         closures = run.closures
         position, quat = xyz(closures.translation), quats(closures.rotation)
         noise = isotropic(CLOSURE_SIGMA_M**2, CLOSURE_SIGMA_RAD**2)
-        for k in range(len(closures.from_row)):
-            one, other = int(closures.from_robot[k]), int(closures.to_robot[k])
+        owner, stamp_ns = run.poses.robot, run.poses.stamp_ns
+        for k, (i, j) in enumerate(zip(closures.i, closures.j, strict=True)):
             bag.loop_closure(
-                run.robots[one], int(run.tracks[one].stamp_ns[closures.from_row[k]]),
-                run.robots[other], int(run.tracks[other].stamp_ns[closures.to_row[k]]),
+                run.robots[owner[i]], int(stamp_ns[i]), run.robots[owner[j]], int(stamp_ns[j]),
                 position[k], quat[k], noise, 'simulation')
     return counts | levels | {
-        'ranges': len(table.stamp_ns), 'loop closures': len(closures.from_row)}
-
-
-def _write_truth(bag: SensorBagWriter, run: Simulation, robot: str) -> int:
-    if run.config.truth_rate <= 0:
-        return 0
-    track = run.tracks[run.robots.index(robot)]
-    step = max(1, round(run.config.odometry_rate / run.config.truth_rate))
-    rows = np.arange(0, len(track.stamp_ns), step)
-    position, quat = xyz(track.true_translation[rows]), quats(track.true_rotation[rows])
-    for k, row in enumerate(rows.tolist()):
-        bag.ground_truth(robot, int(track.stamp_ns[row]), position[k], quat[k])
-    return len(rows)
+        'ranges': len(table.stamp_ns), 'loop closures': len(closures)}
 
 
 def graph_of(run: Simulation) -> Graph:
@@ -414,25 +399,15 @@ def graph_of(run: Simulation) -> Graph:
     Ranges attach to the pose nearest in time, antennas as they are mounted; the way between the
     two instants, at most half an odometry period, is neglected.
     """
-    tracks, d = run.tracks, run.config.dimension
-    first = np.cumsum([0, *(len(t.stamp_ns) for t in tracks)])
-    robot = np.concatenate([np.full(len(t.stamp_ns), k) for k, t in enumerate(tracks)])
-    poses = Poses(
-        robot, np.arange(first[-1]) - first[robot],
-        np.concatenate([t.stamp_ns for t in tracks]),
-        np.concatenate([t.true_rotation for t in tracks]),
-        np.concatenate([t.true_translation for t in tracks]))
     landmarks = Landmarks(
         run.beacon_names, run.beacons, np.arange(len(run.beacons)) < run.config.known_beacons)
-    return empty_graph(d, run.robots).replaced(
-        poses=poses, landmarks=landmarks, name='simulation',
-        relative_poses=_odometry(run, first).append(_closures(run, first)),
-        ranges=_ranges(run, first))
+    return Graph(
+        run.config.dimension, run.robots, run.poses, landmarks,
+        _odometry(run).append(run.closures), _ranges(run), name='simulation')
 
 
-def _odometry(run: Simulation, first: Index) -> RelativePoses:
-    keep = np.concatenate([np.arange(len(t.stamp_ns)) > 0 for t in run.tracks])
-    rows = np.flatnonzero(keep)
+def _odometry(run: Simulation) -> RelativePoses:
+    rows = np.flatnonzero(run.poses.index > 0)
 
     def joined(name: str) -> Any:
         return np.concatenate([getattr(t, name) for t in run.tracks])[rows]
@@ -443,20 +418,9 @@ def _odometry(run: Simulation, first: Index) -> RelativePoses:
         1 / joined('translation_variance'), np.ones(len(rows), dtype=bool), joined('stamp_ns'))
 
 
-def _closures(run: Simulation, first: Index) -> RelativePoses:
-    table = run.closures
-    i, j = first[table.from_robot] + table.from_row, first[table.to_robot] + table.to_row
-    count = len(i)
-    stamp = np.concatenate([t.stamp_ns for t in run.tracks])
-    return RelativePoses(
-        i, j, table.rotation, table.translation,
-        _kappa(np.full(count, CLOSURE_SIGMA_RAD**2), run.config.dimension),
-        np.full(count, CLOSURE_SIGMA_M**-2), np.zeros(count, dtype=bool),
-        np.maximum(stamp[i], stamp[j]))
-
-
-def _ranges(run: Simulation, first: Index) -> Ranges:
+def _ranges(run: Simulation) -> Ranges:
     table, robots = run.exchanges, len(run.robots)
+    first = np.flatnonzero(run.poses.index == 0)
 
     def endpoint(end: Index) -> Index:
         result = ~(end - robots)

@@ -16,7 +16,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from sparser_ros.config import FormatError
-from sparser_ros.io.bag import BagReader, BagWriter, SensorBagWriter, is_bag, isotropic
+from sparser_ros.io.bag import BagReader, SensorBagWriter, is_bag, isotropic
 from sparser_ros.io.messages import DEFINITIONS, UWB_RANGE
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])
@@ -71,7 +71,7 @@ def test_failure_leaves_nothing_and_only_bags_are_overwritten(tmp_path):
     with pytest.raises(RuntimeError), SensorBagWriter(path) as bag:
         bag.uwb_range('A', 'B', 1, 5.5, 0.25)
         raise RuntimeError
-    with pytest.raises(FormatError, match='nothing to write'), BagWriter(path):
+    with pytest.raises(FormatError, match='nothing to write'), SensorBagWriter(path):
         pass
     assert os.listdir(tmp_path) == []
     for value in (1.0, 2.0):
@@ -81,7 +81,7 @@ def test_failure_leaves_nothing_and_only_bags_are_overwritten(tmp_path):
     (tmp_path / 'home').mkdir()
     for taken, overwrite in ((path, False), (tmp_path / 'home', True)):
         with pytest.raises(FormatError, match='exists already'):
-            BagWriter(taken, overwrite=overwrite)
+            SensorBagWriter(taken, overwrite=overwrite)
 
 
 def test_no_bag(tmp_path):
@@ -178,7 +178,7 @@ def test_a_folder_whose_metadata_are_of_no_use_is_read(tmp_path, storage, metada
     assert any('metadata.yaml' in text for text in reader.faults)
     with pytest.raises(FormatError, match='exists already'):
         path.joinpath('metadata.yaml').unlink(missing_ok=True)
-        BagWriter(path, overwrite=True)
+        SensorBagWriter(path, overwrite=True)
 
 
 @pytest.mark.parametrize('compression', ['', 'lz4', 'zstd'])

@@ -50,8 +50,8 @@ def test_outliers_are_too_long_and_false_closures_false():
     assert abs(np.mean(excess[~wrong])) < 0.1
     squares = squared_residuals(graph, estimate_of(graph))['relative_poses']
     closures = squares[~graph.relative_poses.odometry]
-    assert len(closures) == 40 and run.closures.false.sum() == 10
-    assert np.array_equal(closures > 100, run.closures.false)
+    assert len(closures) == 40 and run.false_closures.sum() == 10
+    assert np.array_equal(closures > 100, run.false_closures)
 
 
 def test_lever_arms_are_in_the_ranges():

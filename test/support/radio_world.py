@@ -8,7 +8,7 @@ from faulty_world import graph, world
 from sparser_ros.backend.calibrate.antennas_and_clocks import calibration_with_places, range_rates
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.graph import Estimate, Graph, is_landmark, range_vectors
+from sparser_ros.graph import Estimate, Graph, range_vectors
 from sparser_ros.graph.ends import range_ends
 
 
@@ -65,8 +65,8 @@ def with_antennas(world, places, measured=None):
     ranges, vector = graph.ranges, range_vectors(graph, truth)
     moved = vector.copy()
     for sign, endpoint in ((1, ranges.target), (-1, ranges.source)):
-        row = np.where(is_landmark(endpoint), 0, endpoint)
-        place = np.array(places)[graph.poses.robot[row]] * ~is_landmark(endpoint)[:, None]
+        row = np.where(endpoint < 0, 0, endpoint)
+        place = np.array(places)[graph.poses.robot[row]] * (endpoint >= 0)[:, None]
         moved += sign * np.einsum('kij,kj->ki', truth.rotation[row], place)
     change = np.linalg.norm(moved, axis=1) - np.linalg.norm(vector, axis=1)
     return graph.replaced(ranges=ranges.replaced(distance_m=ranges.distance_m + change))

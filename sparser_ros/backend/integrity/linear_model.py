@@ -173,7 +173,7 @@ def _residuals(
 
 def newest_poses(graph: Graph) -> dict[str, int]:
     """Row of each robot's newest pose."""
-    order = np.lexsort((graph.poses.index, graph.poses.robot))
+    order = graph.poses.order
     robot = graph.poses.robot[order]
     last = np.flatnonzero(np.append(robot[1:] != robot[:-1], True)[: len(order)])
     return {graph.robots[int(robot[k])]: int(order[k]) for k in last}

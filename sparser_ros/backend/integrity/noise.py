@@ -297,7 +297,7 @@ def _cells(
     d, rel, ranges, see = graph.dimension, graph.relative_poses, graph.ranges, graph.sightings
     turns, robots = 1 if d == 2 else 3, len(graph.robots)
     way = np.zeros(graph.n_poses)
-    order = np.lexsort((graph.poses.index, graph.poses.robot))
+    order = graph.poses.order
     step = np.zeros(graph.n_poses)
     np.maximum.at(step, rel.j[rel.odometry], np.linalg.norm(
         rel.translation[rel.odometry], axis=1))

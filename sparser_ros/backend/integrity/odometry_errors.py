@@ -68,7 +68,7 @@ class OdometryErrors:
     def driven(self, graph: Graph) -> tuple[Array, Array]:
         """(n, d, d), (n, d): poses in the frames of odometry, as the corrected steps lead."""
         poses, table = graph.poses, self.off(graph, graph.relative_poses)
-        order = np.lexsort((poses.index, poses.robot))
+        order = poses.order
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         steps = np.flatnonzero(table.odometry & (place[table.j] == place[table.i] + 1))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...array_types import Array, Index, Mask
-from ...graph import MEASUREMENT_TYPES, Estimate, Graph, is_landmark
+from ...graph import MEASUREMENT_TYPES, Estimate, Graph
 from ...graph.parts import OdometrySegments
 from ...solver.incremental import IncrementalSolver, terms_of
 from ..observability.registration import Candidates, candidates, constraints, evidence_of
@@ -224,7 +224,7 @@ class _Tail:
         moves = np.zeros(len(table), dtype=bool)
         for column in table.endpoints():
             end = getattr(table, column)
-            far = is_landmark(end)
+            far = end < 0
             newest[~far] = np.maximum(newest[~far], end[~far])
             keep[far] &= self._landmark_placed[~end[far]]
             keep[~far] &= self._pose_placed[end[~far]]

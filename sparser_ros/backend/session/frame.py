@@ -6,7 +6,7 @@ Absolute data fix the frame `map` where they determine it, else the gauge robot 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,7 @@ from ...array_types import Array, Mask
 from ...config import ConfigError
 from ...config.backend_config import BackendConfig
 from ...graph import Estimate, Graph
-from ...graph.parts import OdometrySegments, Subgraph, connected_part, extract, find_segments
+from ...graph.parts import OdometrySegments, Subgraph, components, extract, find_segments
 from ...graph.residuals import HeightResidual
 from ...linalg.rotations import angle_to_matrix, nearest_about_vertical
 from ..observability.datum import directions_open, frame_fixed
@@ -62,9 +62,7 @@ def gauge_robot(graph: Graph, robots: Sequence[str], config: BackendConfig) -> s
 def without_anchors(graph: Graph) -> Graph:
     """The graph with all absolute data left out and fixed landmarks unknown."""
     return graph.replaced(
-        landmarks=type(graph.landmarks)(
-            graph.landmarks.names, graph.landmarks.position,
-            np.zeros(graph.n_landmarks, dtype=bool)),
+        landmarks=replace(graph.landmarks, fixed=np.zeros(graph.n_landmarks, dtype=bool)),
         **{kind.name: table.take([]) for kind, table in graph.typed() if kind.absolute},
     )
 
@@ -174,9 +172,11 @@ def frame_of(
     name = gauge_name or gauge_robot(graph, config.robots, config.backend)
     gauge = None if name is None else int(
         np.flatnonzero(segments.robot == graph.robots.index(name))[0])
-    if gauge is None and not anchored:
+    if (anchored and not graph.anchored) or (not anchored and gauge is None):
         return None
-    mask = connected_part(graph, segments, -1 if gauge is None else gauge, anchored)
+    labels, n = components(graph), graph.n_poses
+    placed = labels == (0 if anchored else labels[segments.first[gauge]])
+    mask = placed[np.concatenate([segments.first, np.arange(n, len(placed))])]
     if not anchored and graph.levelled and not np.any(
             mask[segments.of_pose[graph.verticals.i]]):
         # No robot of the frame knows where up is.
@@ -184,7 +184,7 @@ def frame_of(
             verticals=graph.verticals.take([]), heights=graph.heights.take([]))
     if anchored and not np.any(mask[:len(segments)]):
         return None
-    chosen = extract(graph, mask[:len(segments)][segments.of_pose], mask[len(segments):])
+    chosen = extract(graph, placed[:n], placed[n:])
     return Frame(graph, segments, anchored, None if anchored else gauge, mask, chosen, name)
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from ...array_types import Index, Mask
 from ...config import GraphError, SparserError
-from ...graph import Estimate, Graph, Increment, Landmarks, Poses, concatenated, empty_graph
+from ...graph import Estimate, Graph, Increment, empty_graph, extended
 from ...graph.finding import Finding
+from ...graph.graph import joined
 from ...graph.thinning import RELATIVE, Renumbering, Thinned, thin
 from ..integrity.exchange import Pair
 from ..integrity.faults import UNLEVELLED, Fault
@@ -85,18 +86,8 @@ def quarantine_findings(excluded: Excluded, subjects: Mapping[int, str]) -> tupl
 def merged(increments: list[Increment]) -> Increment:
     """One increment that stands for consecutive ones; its sequence is the last one's."""
     last = increments[-1]
-    parts: dict[str, Any] = {
-        name: concatenated([getattr(one, name) for one in increments]) for name in last.tables()
-    }
-    return Increment(
-        sequence=last.sequence,
-        robots=last.robots,
-        poses=concatenated([one.poses for one in increments]),
-        landmarks=_joined([one.landmarks for one in increments]),
-        newest_stamp_ns=max(one.newest_stamp_ns for one in increments),
-        unlevelled=last.unlevelled,
-        **parts,
-    )
+    newest_stamp_ns = max(increment.newest_stamp_ns for increment in increments)
+    return last.replaced(newest_stamp_ns=newest_stamp_ns, **joined(increments))
 
 
 _SEPARATE = 200
@@ -236,7 +227,7 @@ class GraphStore:
     def _as_read(self, treatment: Treatment) -> Graph:
         """The sum of all increments as a treatment reads it; the same object while it is."""
         if self._waiting:
-            self._whole = _extended(self._whole, self._waiting)
+            self._whole = extended(self._whole, *self._waiting)
             self._waiting, self._read = [], {}
         key = treatment.exchanged, treatment.range_noise
         if key not in self._read:
@@ -315,29 +306,6 @@ def _remembered(ends: list[tuple[int, int]], marks: Collection[int]) -> list[tup
     numbers = [number for number, _ in old]
     places = {bisect.bisect_right(numbers, mark) - 1 for mark in marks}
     return [old[place] for place in sorted(places) if place >= 0] + ends[-_SEPARATE:]
-
-
-def _joined(parts: Iterable[Landmarks]) -> Landmarks:
-    parts = list(parts)
-    return Landmarks(
-        tuple(name for part in parts for name in part.names),
-        np.concatenate([part.position for part in parts]),
-        np.concatenate([part.fixed for part in parts]),
-    )
-
-
-def _extended(graph: Graph, increments: list[Increment]) -> Graph:
-    tables: dict[str, Any] = {
-        name: concatenated([getattr(graph, name), *(getattr(one, name) for one in increments)])
-        for name in graph.tables()
-    }
-    poses: Poses = concatenated([graph.poses, *(one.poses for one in increments)])
-    return graph.replaced(
-        robots=increments[-1].robots,
-        poses=poses,
-        landmarks=_joined([graph.landmarks, *(one.landmarks for one in increments)]),
-        **tables,
-    )
 
 
 @dataclass(frozen=True)

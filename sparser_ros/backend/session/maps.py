@@ -15,7 +15,7 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...config import SolverError
-from ...graph import MEASUREMENT_TYPES, Estimate, Graph, Increment, Kind, is_landmark
+from ...graph import MEASUREMENT_TYPES, Estimate, Graph, Increment, Kind
 from ...solver.covariance import in_map
 from ...solver.incremental import IncrementalSolver, Update, held_upright, terms_of
 from ...solver.result import SolveStats, SolveStatus
@@ -209,7 +209,7 @@ class PlacedMap:
             self._config.solver.robust))
 
     def _placed(self, endpoint: Index) -> Mask:
-        far = is_landmark(endpoint)
+        far = endpoint < 0
         segment = np.array(self._segment_placed, dtype=bool)
         result = np.zeros(len(endpoint), dtype=bool)
         result[~far] = segment[self._segment[endpoint[~far]]]

@@ -20,7 +20,7 @@ from sparser_ros.backend.integrity.radio_errors import BIAS, RadioErrors
 from sparser_ros.backend.session import audited_map
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.config.solver_config import LIVE_SOLVER
-from sparser_ros.graph import is_landmark, range_residuals
+from sparser_ros.graph import range_residuals
 
 KNOWN = (0, 1, 2, 3, 4, 5)
 
@@ -167,11 +167,11 @@ def test_a_robot_that_never_turns_tells_nothing_along_its_way():
     # Its ranges while it heads one way only.
     heading = np.arctan2(world.truth.rotation[:, 1, 0], world.truth.rotation[:, 0, 0])
     ranges = graph.ranges
-    row = np.where(is_landmark(ranges.source), 0, ranges.source)
+    row = np.where(ranges.source < 0, 0, ranges.source)
     straight = ~((graph.poses.robot[row] == 1) & (np.abs(
         np.angle(np.exp(1j * (heading[row] - np.median(heading))))) > 0.1))
-    straight &= ~(~is_landmark(ranges.target) & (
-        graph.poses.robot[np.where(is_landmark(ranges.target), 0, ranges.target)] == 1))
+    straight &= ~((ranges.target >= 0) & (
+        graph.poses.robot[np.where(ranges.target < 0, 0, ranges.target)] == 1))
     told = places_told(at_changing_speed(
         graph.replaced(ranges=ranges.take(np.flatnonzero(straight)))), world.truth)
     rows = {row.robot: row for row in told.antennas}
