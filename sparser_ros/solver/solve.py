@@ -77,7 +77,7 @@ def solve(
 def solve_checked(
     graph: Graph, config: SolverConfig, *, progress: Progress | None = None
 ) -> SolveResult:
-    """`solve`, and where a robust solution explains little, the better of two.
+    """`solve`, and where a robust solution explains little or has not settled, the better of two.
 
     Reweighting from a relaxation ends now and then in a minimum that rejects a whole beacon: of
     400 ranges without a fault a third. Its robust cost is then above the degrees of freedom, which
@@ -91,7 +91,8 @@ def solve_checked(
         return first
     residuals = sum(
         len(table) * kind.degrees_of_freedom(graph.dimension) for kind, table in graph.typed())
-    if robust <= residuals - graph.n_determined:
+    settled = first.status is not SolveStatus.MAX_ITERATIONS
+    if settled and robust <= residuals - graph.n_determined:
         return first
     marks = graph.landmarks
     if marks.fixed.any() and not graph.n_absolute:
