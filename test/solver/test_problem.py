@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.graph import Estimate, Graph, cost, estimate_of
-from sparser_ros.solver.formulations import FORMULATIONS, formulate
+from sparser_ros.solver.formulations import FORMULATIONS
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import (
     QuadraticProblem,
@@ -179,6 +179,6 @@ def test_any_linear_residual_is_solved_exactly(absolute):
     assert np.abs(A_f.T @ omega @ residual).max() < 1e-8 * np.abs(expected).max()
     rule = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-18)
     costs = [
-        formulate(name, schur).minimise(y, RegularisedQ(schur), rule).cost
+        FORMULATIONS[name](schur).minimise(y, RegularisedQ(schur), rule).cost
         for name in FORMULATIONS]
     assert np.allclose(costs, costs[0], rtol=1e-8, atol=1e-9)
