@@ -24,7 +24,7 @@ from ..graph.precision import rotation_variance, translation_variance
 from .bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
 from .chain import compose
 from .stamp_text import SECOND
-from .tum import quats, safe_name, xyz
+from .tum import quats, xyz
 
 MOST_ANTENNAS = 16
 """Distinct lever arms of a robot above which its graph was made from keyframes, not antennas."""
@@ -72,10 +72,9 @@ def write(
     report = BagReport(
         sightings_left_out=int(np.sum(graph.sightings.point >= 0)),
         ranges_ambiguous=np.flatnonzero(wrong_pose).tolist())
-    names = [safe_name(robot) for robot in graph.robots]
 
     def at(pose: int) -> tuple[str, int]:
-        return names[graph.poses.robot[pose]], int(stamp_ns[pose])
+        return graph.robots[graph.poses.robot[pose]], int(stamp_ns[pose])
 
     with SensorBagWriter(path, storage, overwrite=overwrite) as bag:
         report.odometry = _write_odometry(bag, graph, odometry, at)

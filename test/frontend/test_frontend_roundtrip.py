@@ -70,7 +70,8 @@ def test_ranges_between_poses_that_no_instant_is_nearest_to_come_back_as_well(tm
 
 @pytest.mark.parametrize(('d', 'levers'), [(2, False), (2, True), (3, False)])
 def test_every_kind_of_measurement_comes_back(tmp_path, d, levers):
-    graph = random_graph(d, d, length=30, levers=False, ranges=80, closures=6)
+    graph = random_graph(
+        d, d, ('A', 'team/B'), length=30, levers=False, ranges=80, closures=6)
     ranges = graph.ranges
     if levers:
         arm = np.array([0.3, -0.2])
