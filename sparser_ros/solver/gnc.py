@@ -147,7 +147,7 @@ class Graduation:
         if not self.config.gnc:
             return self.run(Point(y, np.zeros(len(self.reweighting.c2))), 1.0, 1.0)
         self.reweighting.apply(np.where(self.reweighting.doubted, 0.0, 1.0))
-        start = self._settled(y)
+        start = self._point(y)
         return self.run(start, self._wide(start), self.config.mu_divisor)
 
     def from_relaxation(self, relaxed: TrustRegionRun) -> TrustRegionRun:
@@ -156,13 +156,14 @@ class Graduation:
         Weights carry over from the relaxation to its rounding through the residuals.
         """
         divisor = self.config.mu_divisor
-        start = self._settled(relaxed.y)
+        start = self._point(relaxed.y)
         lifted = self.descend(start, self._wide(start), divisor)
         rounded = round_to_rotations(self.reweighting.problem.manifold, lifted.y)
         mu = min(self._mu, _ROBUST_START_WIDTH)
-        return self.run(self._settled(rounded), mu, divisor)
+        return self.run(self._point(rounded), mu, divisor)
 
-    def _settled(self, y: Array) -> Point:
+    def _point(self, y: Array) -> Point:
+        """`y` with its bearings at their optimum, and its residuals."""
         squares, y = self.reweighting.settle(y)
         return Point(y, squares)
 
@@ -276,7 +277,7 @@ class Graduation:
         self._cg_steps += run.cg_steps
         self._cg_stops += run.cg_stops
         self._cost, self._last = run.cost, run.status
-        point = self._settled(run.y)
+        point = self._point(run.y)
         if self.observer is not None:
             self.observer(self.reweightings, self.reweighting.cost(point.squares, mu), point.y)
         return point

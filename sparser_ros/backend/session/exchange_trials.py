@@ -71,12 +71,16 @@ class ExchangeTrials:
     def _margin(self) -> float:
         return self.config.backend.observability.flip_cost
 
+    @property
+    def _bare(self) -> Treatment:
+        """The treatment in force, without faults."""
+        return replace(self.store.treatment, faults=())
+
     def _as_named(self, contest: Contest) -> Contest | None:
         """The best map without faults of the robots as named."""
-        bare = replace(self.store.treatment, faults=())
-        if bare == contest.data.treatment:
+        if contest.data.treatment == self._bare:
             return contest
-        named = self.solved(bare, contest, contest.best.whole, ())
+        named = self.solved(self._bare, contest, contest.best.whole, ())
         if named is not None:
             self._settle(named)
         return named
@@ -85,9 +89,9 @@ class ExchangeTrials:
         self, pair: Pair, contest: Contest, named: Contest, suspect: bool
     ) -> Contest | None:
         """The best map with this pair exchanged; what it says of the pair is remembered."""
-        known, bare = self.attempts, replace(self.store.treatment, faults=())
+        known = self.attempts
         before, known.exchanges[pair] = known.exchanges.get(pair), self.store.n_measurements
-        other = self.solved(bare.with_exchange(pair), contest, contest.best.whole, pair)
+        other = self.solved(self._bare.with_exchange(pair), contest, contest.best.whole, pair)
         if other is None or other.frame.subgraph.graph.n_measurements != (
                 named.frame.subgraph.graph.n_measurements):
             return None
