@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -187,7 +187,16 @@ def swapped_radios(samples: Samples, draw: Draw) -> Faulty:
     """Two robots carry each other's radio."""
     if len(draw.run.robots) < 2:
         return samples, ()
-    one, other = draw.random.choice(draw.run.robots, 2, replace=False).tolist()
+    return _swapped(samples, draw, draw.run.robots)
+
+
+def swapped_beacons(samples: Samples, draw: Draw) -> Faulty:
+    """Two known beacons carry each other's radio."""
+    return _swapped(samples, draw, draw.run.beacon_names)
+
+
+def _swapped(samples: Samples, draw: Draw, names: Sequence[str]) -> Faulty:
+    one, other = draw.random.choice(names, 2, replace=False).tolist()
     swap = {one: other, other: one}
 
     def change(sample: RangeSample) -> RangeSample:
@@ -492,10 +501,10 @@ LEVEL_FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {
 """Of robots that fly."""
 FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {
     one.__name__: one for one in (
-        clean, gross, biased_radio, burst, swapped_radios, restarted, slipped, scaled, vanished,
-        late_ranges, wrong_clock, misplaced_beacon, false_closure, turning, moved_beacon,
-        biased_beacon, two_faults, stuck_odometry, stuck_ranges, hidden_robot, boastful_ranges,
-        misplaced_antenna)} | LEVEL_FAULTS
+        clean, gross, biased_radio, burst, swapped_radios, swapped_beacons, restarted, slipped,
+        scaled, vanished, late_ranges, wrong_clock, misplaced_beacon, false_closure, turning,
+        moved_beacon, biased_beacon, two_faults, stuck_odometry, stuck_ranges, hidden_robot,
+        boastful_ranges, misplaced_antenna)} | LEVEL_FAULTS
 
 
 def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:
@@ -514,6 +523,10 @@ def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:
             beacons=int(random.integers(3, 7)), known_beacons=0, radius=float(
                 random.choice([15.0, 60.0])), imu=fault == 'turned_imu',
             no_gravity=fault == 'turned_imu')
+    if fault == swapped_beacons.__name__:
+        # Two alone would look like a map that is turned.
+        beacons = int(random.integers(4, 7))
+        options = replace(options, beacons=beacons, known_beacons=beacons)
     run = Simulation(options)
     parameters = node_config(run)
     draw = Draw(random, run, parameters)

@@ -211,10 +211,12 @@ class SparserNode(Node):
                 self.get_clock().now().nanoseconds - solution.newest_stamp_ns) * 1e-9
             self.alarms.staleness.solved()
             self.outputs.publish(solution)
+            # Before it is said that they are located.
+            self.outputs.work()
             self._log_solution(solution)
             self._report()
         else:
-            self.outputs.work(time.monotonic())
+            self.outputs.work()
 
     def _report(self) -> None:
         self._status.report(self._latency_s, self._epoch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -53,20 +53,24 @@ MOST_POSES = 20_000
 """Longer paths are thinned evenly to so many poses, the newest kept."""
 MARKER_PERIOD_S = 1.0
 """Least time between two ~/markers."""
+WORK_S = 0.005
+"""Time after which one call begins no further piece: others wait for their callbacks."""
 
 
 class Publishers:
     """Publishes a solution piece by piece, so that no callback takes long.
 
-    `publish(solution)` queues the pieces; `work()` publishes one of them. TF is independent of
-    all that: `broadcast()` sends the newest transforms whenever it is called.
+    `publish(solution)` queues the pieces; `work()` publishes them, those that have waited longest
+    first: pieces of many robots may take longer than the next solution. TF is independent of all
+    that: `broadcast()` sends the newest transforms whenever it is called.
     """
 
     def __init__(self, node: Node, config: SparserConfig, pipeline: Pipeline) -> None:
         self._node = node
         self._config = config
         self._pipeline = pipeline
-        self._jobs: deque[Callable[[], None]] = deque()
+        self._jobs: dict[tuple[str, str], Callable[[], None]] = {}
+        """By topic and robot."""
         self._last_markers_s = -1e18
         self._markers_due: Solution | None = None
         self._covariances: Covariances | None = None
@@ -115,24 +119,29 @@ class Publishers:
         self._keyframe_xyz = {
             robot: xyz(solution.estimate.translation[row:row + 1])[0]
             for robot, row in newest_rows(solution, graph, Fix.FLOAT).items()}
-        self._jobs.clear()
+        jobs: dict[tuple[str, str], Callable[[], None]] = {}
         laid = solution.laid
         for robot in self._stated:
-            self._jobs.append(partial(self._publish_pose, robot))
+            jobs['pose', robot] = partial(self._publish_pose, robot)
             if robot in laid:
-                self._jobs.append(partial(self._publish_path, robot, solution))
-        self._jobs.append(partial(self._publish_beacons, solution))
+                jobs['path', robot] = partial(self._publish_path, robot, solution)
+        jobs['beacons', ''] = partial(self._publish_beacons, solution)
+        self._jobs = {key: jobs[key] for key in (*self._jobs, *jobs) if key in jobs}
         self._markers_due = solution
 
-    def work(self, steady_s: float) -> None:
-        """Publish one piece, if there is one."""
+    def work(self) -> None:
+        """Publish pieces for a moment, if there are any."""
+        begin_s = time.monotonic()
         if self._jobs:
-            self._jobs.popleft()()
+            while self._jobs:
+                self._jobs.pop(next(iter(self._jobs)))()
+                if time.monotonic() - begin_s > WORK_S:
+                    return
         elif self._markers_due is not None and self._markers.get_subscription_count() and (
-            steady_s - self._last_markers_s >= MARKER_PERIOD_S
+            begin_s - self._last_markers_s >= MARKER_PERIOD_S
         ):
             solution, self._markers_due = self._markers_due, None
-            self._last_markers_s = steady_s
+            self._last_markers_s = begin_s
             self._publish_markers(solution)
 
     def broadcast(self, withheld: Callable[[str], bool]) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,7 @@ from node_world import SCENE, SECOND, START_S, Scene, World, transform_of
 
 from sparser_ros.io import pyfg
 from sparser_ros.io.simulation import node_config
+from sparser_ros.node import publishers
 from sparser_ros.node.messages import stamp_ns
 from sparser_ros.node.picture import lifted
 
@@ -111,6 +113,21 @@ def test_odometry_in_map_follows_the_odometry(lived):
         transform_of(message.pose.pose).translation, expected.translation, atol=1e-9)
     # That of the estimate, as in ~/pose, and not the configured 0.3 m.
     assert np.sqrt(message.pose.covariance[0]) < 0.29
+
+
+def test_every_topic_has_its_turn_when_solutions_outrun_the_pieces(lived, monkeypatch):
+    outputs, solution = lived.node.outputs, lived.node.pipeline.solution
+    monkeypatch.setattr(publishers, 'WORK_S', -1.0)
+    sent = []
+    for name in ('_publish_pose', '_publish_path', '_publish_beacons'):
+        monkeypatch.setattr(outputs, name, partial(
+            lambda name, first, *_: sent.append((name, first)), name))
+    for _ in range(10):
+        outputs.publish(solution)
+        outputs.work()
+    assert sent == 2 * [
+        ('_publish_pose', 'A'), ('_publish_path', 'A'), ('_publish_pose', 'B'),
+        ('_publish_path', 'B'), ('_publish_beacons', solution)]
 
 
 def test_beacons_and_markers(lived):
