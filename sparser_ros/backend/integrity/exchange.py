@@ -1,6 +1,7 @@
-"""Radios of two robots under each other's name: their ranges belong to the other robot's path.
+"""Radios of two robots, or of two known beacons, under each other's name.
 
-A range is measured at an antenna that the path carries along. Between two keyframes odometry says
+Ranges of such a beacon belong to the other's place, those of a robot to the other's path. A range
+is measured at an antenna that the path carries along. Between two keyframes odometry says
 where the robot was: the range goes to the keyframe before its stamp, with the way since then as
 part of its lever arm, as the front-end does with ranges of the robot's own.
 """
@@ -17,16 +18,22 @@ from ...graph import Graph
 from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
 
-EXCHANGED = 'radios_swapped'
+EXCHANGED, BEACONS_EXCHANGED = 'radios_swapped', 'beacons_swapped'
+"""Kinds of findings."""
 Pair = tuple[str, str]
-"""Two robots, in ascending order."""
+"""Two robots, or two beacons, in ascending order."""
 _FARTHEST = 2.0
 """Steps of odometry after the newest keyframe of a robot for which its motion is taken to go on."""
 
 
 def exchanged(graph: Graph, pairs: Sequence[Pair]) -> Graph:
-    """A graph in which ranges of either robot of each pair are the other's; rows stay."""
+    """A graph in which ranges of either robot or beacon of each pair are the other's; rows stay."""
     ranges, stamps = graph.ranges, stamps_of(graph, graph.ranges)
+    marks = np.arange(graph.n_landmarks)
+    for pair in pairs:
+        if set(pair) <= set(graph.landmarks.names):
+            numbers = [graph.landmarks.names.index(name) for name in pair]
+            marks[numbers] = numbers[::-1]
     paths = {name: _Path(graph, graph.robots.index(name))
              for pair in pairs for name in pair if name in graph.robots}
     bearers = [(paths[label].robot, paths[bearer]) for pair in pairs for label, bearer in (
@@ -35,6 +42,8 @@ def exchanged(graph: Graph, pairs: Sequence[Pair]) -> Graph:
     for end, lever in (('source', 'lever_source'), ('target', 'lever_target')):
         endpoint, arm = getattr(ranges, end).copy(), getattr(ranges, lever).copy()
         owner = owners(graph, endpoint)
+        beacon = endpoint < 0
+        endpoint[beacon] = ~marks[~endpoint[beacon]]
         for robot, path in bearers:
             own = np.flatnonzero(owner == robot)
             endpoint[own] = path.before(stamps[own])
@@ -95,10 +104,21 @@ class _Path:
                 np.einsum('kij,kj->ki', back, place - poses.translation[rows]))
 
 
-def exchange_finding(pair: Pair) -> Finding:
+def exchange_finding(pair: Pair, *, robots: bool) -> Finding:
     """What an operator reads."""
     first, second = pair
+    if robots:
+        return Finding(
+            EXCHANGED, f'{first} and {second}',
+            f'ranges of radios {first} and {second} fit better when swapped: they are taken for '
+            f"each other's; exchange the robots of these radios in the configuration")
     return Finding(
-        EXCHANGED, f'{first} and {second}',
-        f'ranges of radios {first} and {second} fit better when swapped: they are taken for each '
-        f"other's; exchange the robots of these radios in the configuration")
+        BEACONS_EXCHANGED, f'{first} and {second}',
+        f'ranges of beacons {first} and {second} fit better when swapped: they are taken for each '
+        "other's; exchange the names of these beacons in the configuration")
+
+
+def exchanged_pair(finding: Finding) -> Pair:
+    """The pair that a finding is about."""
+    first, second = finding.subject.split(' and ')
+    return first, second

@@ -1,14 +1,14 @@
-"""Maps in which two robots bear each other's radio, beside the map of the robots as named.
+"""Maps in which two robots, or two known beacons, bear each other's radio, beside that as named.
 
-Ranges of a robot that bears another's radio fit the wrong path for a while: by a mirrored place, or
-by an odometry that is taken to be too long. So an exchange is tried where ranges do not fit, and
-among few robots before the first of a pair is located. All maps are compared without faults, which
-were told by ranges of the robots as named.
+Ranges under a wrong name fit for a while: by a mirrored place, or by an odometry that is taken to
+be too long or to turn. So an exchange is tried where ranges do not fit, and among few robots or
+beacons before the first robot is located that it concerns. All maps are compared without faults,
+which were told by ranges under the names as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...graph import Estimate
-from ..integrity.exchange import Pair
+from ..integrity.exchange import BEACONS_EXCHANGED, Pair, exchanged_pair
+from ..integrity.places import known_beacons
 from .contest import Candidate, Contest, SearchEnd
 from .fault_search import Attempts
 from .graph_store import GraphStore
 from .judgement import Judgement, moves
+from .lasting_faults import told_places
 from .solution import Location
 from .treatment import Treatment
 
@@ -29,8 +31,11 @@ if TYPE_CHECKING:
 
 _MOST_EXCHANGES = 6
 """Pairs of robots whose radios an audit exchanges: each takes a start from scratch."""
-_FEW_PAIRS = 3
-"""So many are tried before anything speaks for an exchange: more would keep robots waiting."""
+_FEW_PAIRS, _FEW_BEACONS = 3, 6
+"""So many pairs of robots, and pairs of so many known beacons, are tried before anything speaks for
+an exchange: more would keep robots waiting."""
+_LEAST_BEACONS = 3
+"""Exchanged, two known beacons alone look like a map that is turned."""
 _EXCHANGE_GROWTH = 1.2
 """Growth of the measurements from which the same pair is tried anew."""
 
@@ -51,12 +56,12 @@ class ExchangeTrials:
 
     def best(self, contest: Contest, judgement: Judgement) -> Contest | None:
         """The best map with an exchange; None where it does not exclude all others tried."""
-        suspects, pairs = self._pairs(contest.frame.robots, judgement)
+        suspects, pairs = self._pairs(contest, judgement)
         named = self._as_named(contest) if pairs else None
         if named is None:
             return None
         contests = [named]
-        for pair in pairs[:_MOST_EXCHANGES]:
+        for pair in pairs:
             if not self.in_time():
                 # A pair that was not tried may be better still.
                 return None
@@ -88,25 +93,31 @@ class ExchangeTrials:
     def _tried(
         self, pair: Pair, contest: Contest, named: Contest, suspect: bool
     ) -> Contest | None:
-        """The best map with this pair exchanged; what it says of the pair is remembered."""
-        known = self.attempts
+        """The best map with this pair exchanged; what it says of the pair is remembered.
+
+        Robots start anew where the exchange may have them elsewhere.
+        """
+        known, robots = self.attempts, contest.frame.robots
+        of_robots = pair[0] in robots
         before, known.exchanges[pair] = known.exchanges.get(pair), self.store.n_measurements
-        other = self.solved(self._bare.with_exchange(pair), contest, contest.best.whole, pair)
+        other = self.solved(
+            self._bare.with_exchange(pair), contest, contest.best.whole,
+            pair if of_robots else robots)
         if other is None or other.frame.subgraph.graph.n_measurements != (
                 named.frame.subgraph.graph.n_measurements):
             return None
         # Where all ranges fit the robots as named, a warm start is enough to go on, but not to
-        # exclude the exchange.
+        # exclude the exchange. Known beacons place a robot without a start from scratch.
         end = SearchEnd.TRIED
-        if suspect or other.best.value > named.best.value + self._margin:
+        if of_robots and (suspect or other.best.value > named.best.value + self._margin):
             end = self._settle(other)
         gain = named.best.value - other.best.value
         if gain < -self._margin and (before or end is SearchEnd.AGREED):
             # Starts may miss the best map of a young graph: one try may be chance.
             known.own_radios.add(pair)
         known.fit_exchanged.pop(pair, None)
-        moved = _farthest(contest, other.best, pair)
-        if gain >= 0 and moved > self.config.backend.observability.alert_limit_m:
+        moved = self._moved(contest, other.best)
+        if gain >= (0.0 if of_robots else -self._margin) and moved:
             known.fit_exchanged[pair] = moved
         return other
 
@@ -118,34 +129,52 @@ class ExchangeTrials:
                 end = self.search(contest)
         return end
 
-    def _pairs(
-        self, robots: Sequence[str], judgement: Judgement
-    ) -> tuple[list[Pair], list[Pair]]:
-        """Pairs with robots of which ranges do not fit, both first; and all pairs to be tried.
+    def _pairs(self, contest: Contest, judgement: Judgement) -> tuple[list[Pair], list[Pair]]:
+        """Pairs with sources of which ranges do not fit, both first; and all pairs to be tried.
 
-        Of few robots these are also those not excluded before one of the two is located; of all
-        robots, those that fit exchanged as well until then.
+        Of few robots and beacons these are also those not excluded before a robot is located that
+        they concern; of all, those that fit exchanged as well until then.
         """
         located = {segment.robot for segment in judgement.segments
                    if segment.location is Location.LOCATED}
         troubled = {name for name, _ in judgement.gate_robots} | {
             finding.subject for finding in judgement.findings if finding.kind == 'ranges_rejected'}
-        known, pairs = self.attempts, list(combinations(robots, 2))
+        known, of_beacons = self.attempts, self._of_beacons(contest)
+        of_robots = list(combinations(contest.frame.robots, 2))
         suspects = sorted(
-            (pair for pair in pairs if troubled & set(pair)),
+            (pair for pair in of_robots if troubled & set(pair)),
             key=lambda pair: (-len(troubled & set(pair)), known.exchanges.get(pair, 0)))
+        suspects = suspects[:_MOST_EXCHANGES]
+        few = [*of_beacons, *(of_robots if len(of_robots) <= _FEW_PAIRS else [])]
         possible = [
-            pair for pair in pairs if pair not in suspects and (pair in known.fit_exchanged or (
-                len(pairs) <= _FEW_PAIRS and pair not in known.own_radios))]
+            pair for pair in (*of_robots, *of_beacons) if pair not in suspects and (
+                pair in known.fit_exchanged or (pair in few and pair not in known.own_radios))]
         due = any(
             self.store.n_measurements >= _EXCHANGE_GROWTH * known.exchanges.get(pair, 0)
             for pair in (*suspects, *known.fit_exchanged, *(
-                pair for pair in possible if located & set(pair))))
+                pair for pair in possible if located & set(pair) or (
+                    located and pair in of_beacons))))
         return suspects, [*suspects, *possible] if due else []
 
+    def _of_beacons(self, contest: Contest) -> list[Pair]:
+        """Pairs of known beacons of the map that may be exchanged: of few all, of many those that
+        stand at each other's place."""
+        whole, frame = self.store.whole, contest.frame
+        placed = frame.mask[len(frame.segments):]
+        names = sorted(whole.landmarks.names[number] for number in known_beacons(whole)
+                       if number < len(placed) and placed[number])
+        if not frame.anchored or len(names) < _LEAST_BEACONS:
+            return []
+        if len(names) <= _FEW_BEACONS:
+            return list(combinations(names, 2))
+        return [exchanged_pair(finding) for finding in told_places(
+            contest.data.treatment.faults, whole) if finding.kind == BEACONS_EXCHANGED]
 
-def _farthest(contest: Contest, other: Candidate, robots: Collection[str]) -> float:
-    """Metres by which the newest pose of one of the robots is elsewhere in another map."""
-    frame = contest.frame
-    own = np.isin(frame.segments.robot, [frame.graph.robots.index(name) for name in robots])
-    return float(np.max(np.linalg.norm(moves(contest, other)[own], axis=1), initial=0.0))
+    def _moved(self, contest: Contest, other: Candidate) -> dict[str, float]:
+        """Metres by which robots are elsewhere in another map, where that matters."""
+        segments, away = contest.frame.segments, np.linalg.norm(moves(contest, other), axis=1)
+        metres = {
+            name: float(np.max(away[segments.robot == number], initial=0.0))
+            for number, name in enumerate(contest.frame.graph.robots)}
+        limit_m = self.config.backend.observability.alert_limit_m
+        return {name: far for name, far in metres.items() if far > limit_m}

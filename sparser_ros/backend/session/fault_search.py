@@ -73,12 +73,13 @@ class Attempts:
     """By explanation, source and begin of its faulty ranges: their number when the explanation was
     tried in vain."""
     exchanges: dict[Pair, int] = field(default_factory=dict)
-    """Robots whose radios were exchanged on trial: the number of all measurements then."""
+    """Robots or beacons whose radios were exchanged on trial: the number of all measurements then.
+    """
     own_radios: set[Pair] = field(default_factory=set)
     """Those of them of which it is excluded that they bear each other's radio."""
-    fit_exchanged: dict[Pair, float] = field(default_factory=dict)
+    fit_exchanged: dict[Pair, dict[str, float]] = field(default_factory=dict)
     """Those of which the ranges fit exchanged at least as well, not beyond chance; by how many
-    metres that moves one of them."""
+    metres that moves robots."""
 
     def forget(self, subjects: set[str]) -> None:
         """Faulty ranges of sources are others now."""

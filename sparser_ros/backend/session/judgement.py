@@ -93,19 +93,18 @@ class Judgement:
                 finding for finding in self.findings
                 if finding.kind != 'range_burst' or finding.subject not in subjects))
 
-    def beside_exchanges(self, pairs: Mapping[Pair, float]) -> Judgement:
-        """With robots ambiguous of which the ranges fit as well with each other's radio.
-
-        Which moves one of them by so many metres.
-        """
+    def beside_exchanges(self, pairs: Mapping[Pair, Mapping[str, float]]) -> Judgement:
+        """With robots ambiguous that are elsewhere, by so many metres, with a pair of radios
+        exchanged, of which the ranges fit as well then."""
         segments = list(self.segments)
         for pair, metres in pairs.items():
             for number, segment in enumerate(segments):
-                if segment.robot in pair and segment.location is Location.LOCATED:
+                if segment.robot in metres and segment.location is Location.LOCATED:
+                    away_m = metres[segment.robot]
                     segments[number] = _ambiguous(
-                        replace(segment, apart_m=max(segment.apart_m, metres)),
+                        replace(segment, apart_m=max(segment.apart_m, away_m)),
                         f'the map with the radios of {pair[0]} and {pair[1]} exchanged fits as '
-                        'well', metres)
+                        'well', away_m)
         return replace(self, segments=tuple(segments))
 
     @property

@@ -206,7 +206,7 @@ class Treatment:
     quarantined: tuple[tuple[int, int], ...] = ()
     """(sequence, level) of increments that no solve survives (graph_store.py), ascending."""
     exchanged: tuple[Pair, ...] = ()
-    """Robots that bear each other's radio; a robot is in one pair at most."""
+    """Robots, or known beacons, that bear each other's radio; a name is in one pair at most."""
     range_noise: float = 1.0
     """Variance of ranges over what they claim."""
 
@@ -247,8 +247,8 @@ class Treatment:
         return replace(self, faults=(*self.faults, *new))
 
     def with_exchange(self, pair: Pair) -> Treatment:
-        """With two robots bearing each other's radio, or no longer, and no others'; without faults,
-        which were found by ranges of other robots."""
+        """With two robots or beacons bearing each other's radio, or no longer, and no others';
+        without faults, which were found by ranges of other sources."""
         others = {other for other in self.exchanged if not set(other) & set(pair)}
         return replace(self, faults=(), exchanged=tuple(sorted(
             others if pair in self.exchanged else others | {pair})))
@@ -367,7 +367,7 @@ class Treatment:
 
         `graph` is the sum of all increments. Of a known beacon that was moved it is always said.
         """
-        found = [exchange_finding(pair) for pair in self.exchanged]
+        found = [exchange_finding(pair, robots=pair[0] in graph.robots) for pair in self.exchanged]
         if self.range_noise != 1.0:
             times, sigma = self.range_noise**0.5, float(np.median(graph.ranges.precision))**-0.5
             found.append(Finding(

@@ -43,6 +43,15 @@ def test_ranges_go_to_the_path_that_carries_the_antenna(dimension):
         ends(exchanged(right, PAIR), place.truth), ends(named, place.truth), atol=1e-9)
 
 
+def test_ranges_go_to_the_beacon_that_bears_the_radio(dimension):
+    made = graph(world(1, dimension, steps=60), 1)
+    right = exchanged(made, (('L0', 'L2'),)).ranges
+    for before, after in ((made.ranges.source, right.source), (made.ranges.target, right.target)):
+        np.testing.assert_array_equal(
+            after, np.select([before == ~0, before == ~2], [~2, ~0], before))
+    assert np.any(right.target != made.ranges.target)
+
+
 def test_a_range_between_keyframes_is_measured_where_odometry_had_the_robot():
     place = world(2, steps=60)
     made = graph(place, 2)

@@ -14,7 +14,7 @@ from sparser_ros.backend.integrity.faults import BURST, LENGTH, Fault
 from sparser_ros.backend.integrity.hypotheses import ANTENNA
 from sparser_ros.backend.integrity.radio_errors import ALL_RADIOS, ANTENNA_AXES, BIAS, RadioErrors
 from sparser_ros.backend.integrity.undetected import stands_out
-from sparser_ros.backend.session import fault_trials
+from sparser_ros.backend.session import exchange_trials, fault_trials
 from sparser_ros.backend.session.audited_map import antennas_of
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.graph_store import GraphStore
@@ -308,11 +308,17 @@ def test_a_beacon_at_a_wrong_place_is_named_and_bends_nothing(way):
     np.testing.assert_allclose(solution.estimate.landmarks[1], MARKS[1], atol=0.15)
 
 
-def test_exchanged_labels_are_told_as_such():
+@pytest.mark.parametrize('few', [6, 3])
+@pytest.mark.parametrize('pair', [(0, 3), (1, 2), (0, 1)])
+def test_exchanged_labels_are_told_as_such(pair, few, monkeypatch):
+    """Also where beacons are too many for all pairs to be tried: by the places that they have."""
+    monkeypatch.setattr(exchange_trials, '_FEW_BEACONS', few)
     places = np.array(MARKS)
-    places[[0, 3]] = places[[3, 0]]
+    places[list(pair)] = places[list(pair[::-1])]
     solution, error = placed_at(places)
-    assert kinds(solution) == {('beacons_swapped', 'L0 and L3')} and error < 0.08
+    assert kinds(solution) == {('beacons_swapped', f'L{pair[0]} and L{pair[1]}')} and error < 0.08
+    assert 'exchange the names' in solution.findings[0].text, 'ranges are of the other beacon'
+    np.testing.assert_allclose(solution.estimate.landmarks, places, atol=1e-9)
 
 
 def test_places_that_hold_the_frame_stay():
