@@ -117,7 +117,7 @@ class ExchangeTrials:
             known.own_radios.add(pair)
         known.fit_exchanged.pop(pair, None)
         moved = self._moved(contest, other.best)
-        if gain >= (0.0 if of_robots else -self._margin) and moved:
+        if gain >= 0 and moved:
             known.fit_exchanged[pair] = moved
         return other
 
