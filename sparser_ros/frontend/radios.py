@@ -76,7 +76,8 @@ class Radios:
         """
         ignored = self._ignore_unknown if ignore_unknown is None else ignore_unknown
         new = Radio('', name, self._zero, math.nan) if name and not ignored else None
-        return self._radios.get(name, new)
+        # A beacon has a name of its own, and a driver may use that instead of its radio's.
+        return self._radios.get(name) or self.beacons.get(name, new)
 
     def admit(self, beacon: str) -> bool:
         """A radio that is not configured becomes a beacon at an unknown position; False = it is

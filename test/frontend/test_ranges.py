@@ -95,6 +95,18 @@ def test_the_antenna_frame_of_a_message_chooses_the_lever_arm():
     assert frontend.counters.ranges.warnings == {'unknown_antenna_frame': 1}
 
 
+@pytest.mark.parametrize('unknown', ['beacon', 'ignore'])
+def test_a_range_may_name_the_beacon_instead_of_its_radio(unknown):
+    tag = {'beacon': 'door', 'bias_m': 0.5, 'height_m': 3.0}
+    frontend, _ = driven(2.0, ranges={'unknown_radios': unknown}, radios={
+        'A': {'robot': 'A', 'lever_arm': [0.0, 0.0, 0.0]}, 'tag17': tag})
+    frontend.add(range_sample('A', 'tag17', 0.5, 5.5))
+    frontend.add(range_sample('A', 'door', 0.7, 5.5))
+    graph = graph_of(frontend)
+    assert graph.ranges.distance_m == pytest.approx([4.0, 4.0])
+    assert graph.landmarks.names == ('door',)
+
+
 def test_a_pair_that_floods_is_thinned_and_named():
     (frontend, _), graph = driven(10.0), None
     for k in range(9000):
