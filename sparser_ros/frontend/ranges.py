@@ -269,8 +269,8 @@ class TemporalFilter:
 
     def __init__(self, window_s: float) -> None:
         self._half_ns = nanoseconds(window_s / 2)
-        self._window: dict[tuple[str, str], deque[PendingRange]] = defaultdict(deque)
-        """Ranges of each pair, from the first one on that a window may reach."""
+        self._window: OrderedDict[tuple[str, str], deque[PendingRange]] = OrderedDict()
+        """Ranges of the newest pairs, from the first one on that a window may reach."""
         self._undecided = StampOrder(self._half_ns)
         """The newest of all of them."""
         self._residuals: dict[tuple[str, str], deque[float]] = defaultdict(
@@ -284,13 +284,20 @@ class TemporalFilter:
         `newest_ns`: none older than this comes any more. `flush`: none at all.
         """
         for pending in ready:
-            self._window[pending.pair].append(pending)
+            self._window.setdefault(pending.pair, deque()).append(pending)
+            self._window.move_to_end(pending.pair)
             self._undecided.push(pending)
+            if len(self._window) > MAX_PAIRS:
+                forgotten, _ = self._window.popitem(last=False)
+                self._residuals.pop(forgotten, None)
         for pending in self._undecided.released(newest_ns, flush):
             yield pending, self._fits(pending)
 
     def _fits(self, pending: PendingRange) -> bool:
-        at_ns, window = pending.stamp_ns, self._window[pending.pair]
+        at_ns, window = pending.stamp_ns, self._window.get(pending.pair)
+        if window is None:
+            # Of more pairs than are remembered.
+            return True
         # Late ranges stand behind newer ones.
         while window[0] is not pending and window[0].stamp_ns < at_ns - 2 * self._half_ns:
             window.popleft()

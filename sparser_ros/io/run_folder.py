@@ -62,7 +62,7 @@ def _json(path: Path) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(path.read_text(encoding='utf-8'))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(path, None, f'expected JSON: {error}') from None
     if not isinstance(value, dict):
         raise FormatError(path, None, 'expected a JSON object')
