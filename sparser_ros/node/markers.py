@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array, Mask
+from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Fix, Location, Solution
-from ..backend.session.treatment import Rulings
 from ..config.node_config import PublishConfig
 from ..graph import Graph, antennas
 from ..io.tum import quats, xyz

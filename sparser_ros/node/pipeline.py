@@ -17,8 +17,9 @@ import numpy as np
 from ..backend.process.recording import Deserialise, Recording
 from ..backend.process.worker import SolverWorker
 from ..backend.session.graph_store import GraphStore, ThinningStep, possible, thinned
+from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Solution
-from ..backend.session.treatment import Rulings, Treatment
+from ..backend.session.treatment import Treatment
 from ..config.sparser import SparserConfig
 from ..frontend import Route
 from ..graph import Graph, Increment

@@ -12,16 +12,9 @@ from rclpy.node import Node
 from std_srvs.srv import SetBool, Trigger
 
 from ..backend.session.graph_store import GraphStore
+from ..backend.session.rulings import DOUBT, IGNORE, RULED_KINDS, Ruling, Rulings, count
 from ..backend.session.solution import Unused, unused_of
-from ..backend.session.treatment import (
-    DOUBT,
-    IGNORE,
-    RULED_KINDS,
-    Ruling,
-    Rulings,
-    Treatment,
-    count,
-)
+from ..backend.session.treatment import Treatment
 from ..config import ConfigError
 from ..config.sparser import SparserConfig
 from ..msg import RejectedMeasurement

@@ -5,7 +5,7 @@ from crash_world import CrashWorld, canonical, cost
 from journal_world import Run
 from sparser_ros.srv import Measurements, Rejected
 
-from sparser_ros.backend.session.treatment import Ruling
+from sparser_ros.backend.session.rulings import Ruling
 
 
 def test_a_node_that_is_killed_loses_nothing(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.backend.session.solution import (
     NETWORK,
     Covariances,
@@ -15,7 +16,6 @@ from sparser_ros.backend.session.solution import (
     RobotLocation,
     Solution,
 )
-from sparser_ros.backend.session.treatment import Ruling, Rulings
 from sparser_ros.config.node_config import PublishConfig
 from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, Sightings
 from sparser_ros.linalg.rotations import angle_to_matrix

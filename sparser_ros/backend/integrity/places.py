@@ -41,6 +41,11 @@ def known_beacons(graph: Graph) -> list[int]:
     return sorted(held | set((~prior[prior < 0]).tolist()))
 
 
+def known_names(graph: Graph) -> set[str]:
+    """Their names."""
+    return {graph.landmarks.names[number] for number in known_beacons(graph)}
+
+
 def configured_place(graph: Graph, landmark: int) -> Array:
     """(d,): where the configuration has a known landmark."""
     if graph.landmarks.fixed[landmark]:
@@ -56,7 +61,7 @@ def frame_reason(graph: Graph, findings: Sequence[Finding], largest_bias_m: floa
     robots fix it as well. What looks like a bias of
     more than `largest_bias_m` of a known beacon's radio is rather a wrong place seen from one side.
     """
-    configured = {graph.landmarks.names[k] for k in known_beacons(graph)}
+    configured = known_names(graph)
     at_fault = [
         finding for finding in findings if finding.kind in ('beacon_misplaced', 'beacons_swapped')
         or (finding.kind == 'range_bias' and finding.subject in configured

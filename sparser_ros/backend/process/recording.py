@@ -21,7 +21,7 @@ from ...frontend.motion import Pose
 from ...graph import Increment
 from ...graph.finding import Finding
 from ..session.graph_store import merged, possible, thinned
-from ..session.treatment import Rulings
+from ..session.rulings import Rulings
 from . import journal, wire
 from .journal import MAP_NUMBER, Record, Writer
 from .worker import NO_RULINGS, KeptMap

@@ -26,9 +26,9 @@ from ..integrity.radio_errors import RadioErrors
 from ..session.audited_map import LiveCalibration
 from ..session.auditor import Auditor
 from ..session.graph_store import tracked_of
+from ..session.rulings import Rulings
 from ..session.solution import TrackedMap, Verdict, tracked_map
 from ..session.tracker import REFUSED, Tracker
-from ..session.treatment import Rulings
 from . import wire
 from .wire import Answer, Packet
 

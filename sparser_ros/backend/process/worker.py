@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from ...graph import Increment
 from ..session.audited_map import Bound
 from ..session.graph_store import ThinningStep, kept_of, merged, runs
+from ..session.rulings import Rulings
 from ..session.solution import Solution, Verdict, withdrawn
-from ..session.treatment import Rulings
 from . import wire
 from .link import CLOSE_TIMEOUT_S, Link
 from .solver_process import AuditorLoop, TrackerLoop

@@ -44,9 +44,10 @@ from .frame import Frame, at_heights, at_origin, frame_of, initial_pose
 from .graph_store import FAILURES, GraphStore, culprits, name_of, quarantine_findings, tracked_of
 from .judgement import Judgement, against_rivals, determined, judged
 from .odometry_faults import solved_sizes
+from .rulings import Rulings
 from .schedule import GrowthClock, Schedule
 from .solution import TrackedMap, Verdict, VerdictKind
-from .treatment import Rulings, Treated, Treatment
+from .treatment import Treated, Treatment
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig

@@ -18,11 +18,11 @@ import numpy as np
 from ...graph import Estimate
 from ..integrity.exchange import BEACONS_EXCHANGED, Pair, exchanged_pair
 from ..integrity.places import known_beacons
+from .beacon_faults import told_places
 from .contest import Candidate, Contest, SearchEnd
 from .fault_search import Attempts
 from .graph_store import GraphStore
 from .judgement import Judgement, moves
-from .lasting_faults import told_places
 from .solution import Location
 from .treatment import Treatment
 

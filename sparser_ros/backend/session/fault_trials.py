@@ -19,20 +19,17 @@ from ..integrity.faults import (
 )
 from ..integrity.noise import white_range_noise
 from ..integrity.odometry_errors import SCALE, TURN
-from .contest import Contest
-from .fault_search import Candidate, FaultSearch
-from .lasting_faults import (
-    lasting_faults,
-    lengths_begun,
-    lengths_ended,
+from .beacon_faults import (
     located_places,
-    measured_again,
     misplaced_beacons,
     moved_beacons,
     still_misplaced,
     told_places,
     withhold_frame,
 )
+from .contest import Contest
+from .fault_search import Candidate, FaultSearch
+from .lasting_faults import lasting_faults, lengths_begun, lengths_ended, measured_again
 from .odometry_faults import failures_left_out, failures_that_go_on
 from .range_faults import bursts_left_out, closed, held_back, lengths_of_bursts, still_stands
 from .solution import Verdict

@@ -5,21 +5,10 @@ be known: nothing else explains the ranges about as well, and the data that it i
 determine it. Who forgets a lever arm has ranges that are too long on one side of the robot and too
 short on the other; a robot that turns enough determines it. When a length began, or that it is
 over, is found by the map that fits best.
-
-Beacons that were moved, and known ones that never stood where they are configured.
-
-Where another place explains ranges that no longer fit a beacon (integrity/places.py), they
-count again and those from before the move are left out instead. The configured place of a known
-beacon goes with these. Where the frame of map or the place of a robot rests on it, it stays, and
-what the beacon measures since stays left out.
-
-A configured place that the data deny from the beginning on bends the map while it counts. Without
-it the ranges say where the beacon is, and whether labels were exchanged.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -28,39 +17,27 @@ import scipy.sparse as sp
 from scipy.linalg import block_diag
 
 from ...array_types import Array
-from ...graph import Graph, range_residuals
+from ...graph import range_residuals
 from ...graph.ends import stamps_of
-from ...graph.finding import Finding
 from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import bent_edges
 from ..integrity.faults import (
     BURST,
     KINDS,
     LENGTH,
-    MISPLACED,
     MOVED,
     MOVED_AWAY,
     ONGOING,
     Fault,
-    seconds_of,
 )
 from ..integrity.hypotheses import odometry_scales
 from ..integrity.linear_model import linear_model
-from ..integrity.places import (
-    Move,
-    configured_place,
-    frame_reason,
-    known_beacons,
-    may_have_moved,
-    move_of,
-    place_findings,
-    stands_still,
-)
+from ..integrity.places import known_names, may_have_moved
 from ..integrity.radio_errors import ALL_RADIOS
 from ..integrity.undetected import stands_out
 from .contest import Contest
 from .fault_search import Candidate, FaultSearch
-from .range_faults import GROWN, as_others_fit, cost_with_jump, explained, measured_length
+from .range_faults import as_others_fit, cost_with_jump, measured_length
 from .treatment import Treatment
 
 _TROUBLES = ('range_burst', 'ranges_rejected', 'odometry_jump', 'beacon_moved')
@@ -116,7 +93,7 @@ def lasting_faults(search: FaultSearch) -> Iterator[Candidate]:
 
 def _next_suspect(search: FaultSearch, kind: str, tried: set[str]) -> str | None:
     known = {fault.subject for fault in search.treatment.of(kind) if fault.spans[-1][1] == ONGOING}
-    barred = known | tried | (_known(search.whole) if kind == LENGTH else set())
+    barred = known | tried | (known_names(search.whole) if kind == LENGTH else set())
     for finding in search.judgement.findings:
         cause = f'{finding.kind} of {finding.subject}'
         if (finding.kind == kind and finding.subject not in barred
@@ -250,7 +227,7 @@ def lengths_begun(search: FaultSearch) -> Iterator[Candidate]:
     troubled, known = _troubled(search), {
         fault.subject for fault in search.treatment.of(LENGTH) if fault.spans[-1][1] == ONGOING}
     window_ns = search.integrity.window_s * 1e9
-    names = {*search.whole.robots, *search.whole.landmarks.names} - _known(search.whole)
+    names = {*search.whole.robots, *search.whole.landmarks.names} - known_names(search.whole)
     for name in sorted((troubled & names) - known):
         well_ns = search.attempts.well_ns.get(name)
         if (well_ns is None or search.newest_ns - well_ns < window_ns
@@ -339,131 +316,3 @@ def _sharing(fault: Fault, search: FaultSearch) -> Iterable[Fault]:
     return [
         fault for fault in search.treatment.of(BURST, MOVED, MOVED_AWAY)
         if len(np.intersect1d(fault.rows(search.whole), rows))]
-
-
-_DENIED = ('beacon_misplaced', 'beacons_swapped')
-"""Kinds of findings that deny a configured place."""
-
-
-def _known(graph: Graph) -> set[str]:
-    """Names of the beacons with a configured place."""
-    return {graph.landmarks.names[number] for number in known_beacons(graph)}
-
-
-def moved_beacons(search: FaultSearch) -> Iterator[Candidate]:
-    """Maps in which a beacon is where its ranges have it since a burst began.
-
-    Where those of a known beacon are needed to place the map or a robot, it keeps its place and
-    the ranges of the group stay left out: only the words are new.
-    """
-    for fault in search.treatment.of(BURST, MOVED_AWAY):
-        graph, rows, name = search.unbiased, fault.rows(search.whole), fault.subject
-        key = 'move', name, fault.spans[0][0] if fault.spans else 0
-        if (not fault.open or len(rows) < GROWN * search.attempts.refused.get(key, 0)
-                or search.noisy({name})):
-            continue
-        move = move_of(name, rows, graph, search.estimate, search.flip_cost)
-        if move is None:
-            search.attempts.refused[key] = len(rows)
-            continue
-        words = move.words(
-            name, seconds_of(graph, fault.spans[0][0]), known=name in _known(graph))
-        candidate = _at_new_place(search, fault, move, words)
-        if candidate is not None:
-            yield candidate
-            continue
-        for what in ('move', 'length') if name in _known(graph) else ('move',):
-            search.attempts.refused[what, name, key[2]] = len(rows)
-        if name in _known(graph):
-            yield from search.go_on(search.treatment.changed(fault, replace(
-                fault, kind=MOVED_AWAY, size=(move.way_m,), words=words, known_ns=0)))
-
-
-def _at_new_place(
-    search: FaultSearch, fault: Fault, move: Move, words: str
-) -> Candidate | None:
-    """The map with a beacon where its ranges since the move have it.
-
-    None where most of these ranges do not fit that map, or where a known beacon is needed at its
-    place: the map would place less.
-    """
-    graph, name, rows = search.unbiased, fault.subject, fault.rows(search.whole)
-    earlier = replace(
-        Fault(MOVED, name, (move.way_m,), words=words), spans=fault.before().spans,
-        end_ns=fault.spans[0][0])
-    treatment = search.treatment.without([fault, *(
-        fault for fault in search.treatment.of(MOVED) if fault.subject == name)])
-    other = search.solved(treatment.beside(earlier), start=move.of(search.estimate))
-    if other is None or not explained(rows, 0.0, graph, other.best.whole):
-        return None
-    judgement = search.judged(other)
-    if name in _known(graph) and not search.places_as_much(other, judgement):
-        return None
-    return Candidate(other, judgement=judgement)
-
-
-def misplaced_beacons(search: FaultSearch) -> Iterator[Candidate]:
-    """Maps without configured places that the data deny; not where they place less."""
-    known = {fault.subject for fault in search.treatment.of(MISPLACED)}
-    denied = [finding for finding in search.judgement.findings if finding.kind in _DENIED]
-    every = known | {name for finding in denied for name in finding.subject.split(' and ')}
-    suspects = [*denied, *(Finding(MISPLACED, name, name) for name in known)]
-    if every == known or frame_reason(search.whole, suspects, np.inf):
-        # The others would no longer fix the frame of map.
-        return
-    other = search.solved(search.treatment.beside(*(
-        Fault(MISPLACED, name) for name in sorted(every - known))))
-    if other is not None and search.better(Candidate(other, 1)):
-        judgement = search.judged(other)
-        if search.places_as_much(other, judgement):
-            yield Candidate(other, 1, judgement=judgement)
-
-
-def still_misplaced(fault: Fault, contest: Contest, graph: Graph, floor_m: float) -> bool:
-    """Whether a beacon does not stand at its configured place after all, or is nowhere."""
-    place = located_places((fault,), contest, graph).get(fault.subject)
-    return fault.kind != MISPLACED or place is None or float(np.linalg.norm(
-        place - configured_place(graph, graph.landmarks.names.index(fault.subject)))) > floor_m
-
-
-def located_places(
-    faults: tuple[Fault, ...], contest: Contest, graph: Graph
-) -> dict[str, Array]:
-    """(d,) of those misplaced beacons that a contest places, in map; `graph` has their numbers."""
-    frame, whole = contest.frame, contest.best.whole
-    placed = frame.mask[len(frame.segments):]
-    return {name: whole.landmarks[number]
-            for name in sorted(fault.subject for fault in faults if fault.kind == MISPLACED)
-            if (number := graph.landmarks.names.index(name)) < len(placed) and placed[number]}
-
-
-def told_places(faults: tuple[Fault, ...], graph: Graph) -> list[Finding]:
-    """What the places say of beacons that bend the map no longer; a size is a place in map."""
-    return place_findings(
-        graph, {
-            fault.subject: np.array(fault.size) for fault in faults
-            if fault.kind == MISPLACED and fault.size})
-
-
-def withhold_frame(search: FaultSearch) -> None:
-    """The map is withdrawn where the known beacons left do not fix its frame, nor did before.
-
-    A known beacon of which some ranges are left out, or count with a length taken off, fixes
-    the frame by the others. Where one other place explains both, it never stood where it is
-    configured, or another one did not.
-    """
-    graph, known = search.unbiased, _known(search.whole)
-    suspects = [
-        fault for fault in search.treatment.of(BURST, MOVED, MOVED_AWAY) if fault.subject in known]
-    reason = frame_reason(graph, [
-        Finding(MISPLACED, fault.subject, f'all ranges of {fault.subject} fit one other place')
-        for fault in suspects], math.inf)
-    if not reason or not search.integrity.gate:
-        return
-    for fault in suspects:
-        every = Fault(fault.kind, fault.subject)
-        other = search.solved(search.treatment.changed(fault, every))
-        if other is None or stands_still(
-                fault.subject, fault.rows(graph), graph, other.best.whole, search.flip_cost):
-            search.judgement = search.judgement.with_unclear((('', reason),))
-            return

@@ -23,8 +23,8 @@ from .contest import SearchEnd
 from .frame import segment_name
 from .graph_store import GraphStore
 from .judgement import Judgement, ties_of
+from .rulings import Rulings
 from .solution import Location, SegmentVerdict
-from .treatment import Rulings
 
 
 class GrowthClock:

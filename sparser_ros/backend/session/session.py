@@ -14,9 +14,9 @@ from ...linalg.process import single_threaded_blas
 from ..integrity.radio_errors import RadioErrors
 from .audited_map import Bound
 from .auditor import Auditor
+from .rulings import Rulings
 from .solution import Solution, tracked_map
 from .tracker import Tracker
-from .treatment import Rulings
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig

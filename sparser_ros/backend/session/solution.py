@@ -27,7 +27,8 @@ from ...solver.result import SolveStats, SolveStatus
 from ..integrity.noise import RANGES, Noise
 from ..integrity.undetected import HiddenFaults
 from ..observability.datum import Location
-from .treatment import Rulings, Treatment
+from .rulings import Rulings
+from .treatment import Treatment
 
 KNOWN_POSITIONS, NETWORK = 'known positions', 'the located beacons and the other robots'
 
@@ -151,7 +152,7 @@ class Solution:
     audited_sequence: int = -1
     """Newest increment that an audit has confirmed; -1 = none."""
     ruled: int = 0
-    """Revision of the operator's rulings that the map follows (treatment.py)."""
+    """Revision of the operator's rulings that the map follows (rulings.py)."""
     doubt: str = ''
     """Why the map should be audited soon, or ''."""
     anchored: bool = False

@@ -17,8 +17,8 @@ from sparser_ros.backend.process import journal, wire
 from sparser_ros.backend.process.journal import GRAPH, MESSAGES, STATE
 from sparser_ros.backend.process.recording import Recording, newest
 from sparser_ros.backend.process.worker import KeptMap
+from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.treatment import Ruling, Rulings
 from sparser_ros.config import SparserError
 
 NOBODY = 65534

@@ -31,10 +31,11 @@ from sparser_ros.backend.session.contest import robust_cost
 from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
 from sparser_ros.backend.session.judgement import judged
 from sparser_ros.backend.session.odometry_faults import solved_sizes
+from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, VerdictKind, tracked_map
 from sparser_ros.backend.session.tracker import Tracker
-from sparser_ros.backend.session.treatment import Ruling, Rulings, Treatment
+from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig, ObservabilityConfig
 from sparser_ros.linalg.rotations import angle_to_matrix

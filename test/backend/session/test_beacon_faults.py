@@ -8,8 +8,8 @@ from backend_world import World, graph_of, heard
 
 from sparser_ros.backend.integrity.faults import MOVED, ranges_of
 from sparser_ros.backend.integrity.places import move_of
+from sparser_ros.backend.session.rulings import Rulings
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.treatment import Rulings
 from sparser_ros.graph import Landmarks, PointPriors
 
 FLIP_COST = 25.0

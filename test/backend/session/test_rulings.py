@@ -7,9 +7,10 @@ import pytest
 from backend_world import config, filled, graph_of, longer, ticks, two_robots
 
 from sparser_ros.backend.session.graph_store import GraphStore, merged
+from sparser_ros.backend.session.rulings import Ruling, Rulings, count
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.treatment import Ruling, Rulings, Treatment, count
+from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import RelativePoses
 
