@@ -435,7 +435,8 @@ class Auditor:
         """The verdict on the best candidate; from now on the auditor's own map."""
         best, frame = contest.best, contest.frame
         found = self._schedule.restrained(
-            judgement.beside_exchanges(self._attempts.fit_exchanged))
+            judgement.beside_exchanges(self._attempts.fit_exchanged),
+            measured=contest.can_start_from_scratch)
         names = tuple(sorted(frame.names(frame.mask)))
         kind = self._kind(contest, tracked, found, names)
         self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)

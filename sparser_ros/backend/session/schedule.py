@@ -56,6 +56,7 @@ _BEATEN = 'a start from scratch has found a far better map, to be confirmed by a
 _CUT = 'the graph grows faster than a start from scratch takes'
 _FAILS = 'starts from scratch fail'
 _UNCONFIRMED = 'a solve from scratch has yet to confirm its place'
+_ODOMETRY_ONLY = 'nothing but odometry is known of it; ranges, loop closures or fixes are missing'
 RULED = 'the operator has said what to leave out'
 CALIBRATED = 'the radios were calibrated'
 UNLEVELLED = 'verticals were found to be wrong'
@@ -221,11 +222,15 @@ class Schedule:
         """No start from scratch was made: what is no longer placed must be confirmed anew."""
         self._confirmed &= _names(found.segments)
 
-    def restrained(self, found: Judgement) -> Judgement:
-        """`found`, with places that no start from scratch has confirmed held back."""
+    def restrained(self, found: Judgement, *, measured: bool) -> Judgement:
+        """`found`, with places that no start from scratch has confirmed held back.
+
+        Unless it is `measured`, there is nothing but odometry to confirm them.
+        """
         unconfirmed = self._unconfirmed(found.segments)
+        missing = _UNCONFIRMED if measured else _ODOMETRY_ONLY
         return replace(found, segments=tuple(
-            replace(segment, location=Location.UNLOCATED, missing=_UNCONFIRMED)
+            replace(segment, location=Location.UNLOCATED, missing=missing)
             if segment_name(segment.first) in unconfirmed else segment
             for segment in found.segments))
 

@@ -46,6 +46,13 @@ def test_the_truth_is_found_from_ranges_and_odometry_alone(world):
     assert solution.newest_stamp_ns == 1_000_000_000 + 39 * STEP_NS
 
 
+def test_a_robot_that_measures_nothing_is_told_what_it_lacks():
+    alone = World(['curved'], [[0, 0]])
+    solution = run(Session(config(robots=alone.names)), alone.increments(3))
+    assert locations(solution) == {'A': Location.UNLOCATED}
+    assert 'nothing but odometry' in solution.robots[0].missing
+
+
 def test_the_gauge_robot_starts_at_its_configured_pose(world):
     pose = [3.0, -2.0, 0.7]
     solution = run(
