@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.session.solution import Fix
-from ..config import FormatError
+from ..config import FormatError, SolverConfig
 from ..config.option import nested
 from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
@@ -28,6 +28,7 @@ from ..io.bag import BagReader, is_bag
 from ..io.bag_survey import survey
 from ..linalg.rotations import align
 from ..plot import map as plot
+from ..solver import solve
 from ..solver.result import SolveStats, SolveStatus
 from .observers import Observation
 
@@ -119,6 +120,7 @@ def report_of(
             (float(value) for key, value in callbacks.items() if key.endswith(f'.{figure}')),
             default=None) for figure in ('max_ms', 'max_cpu_ms')},
         'cost_on_file': None,
+        'cost_on_file_solved': None,
         'range_residual_median_m': None,
     }
     if estimate is not None and graph is not None:
@@ -128,8 +130,11 @@ def report_of(
         if data.truth is not None:
             result['stated'] = seen.availability.accuracy(positions_of(data.truth))
         if data.graph is not None:
-            result['cost_on_file'], result['cost_on_file_note'] = cost_on_file(
-                data.graph, graph, estimate)
+            own, result['cost_on_file_note'] = on_file(data.graph, graph, estimate)
+            if own is not None:
+                result['cost_on_file'] = cost(data.graph, own)
+                result['cost_on_file_solved'] = solve(
+                    data.graph, SolverConfig(), initial=own).stats.cost_final
     result['passed'] = bool(
         settled_after_s is not None and messages['unaccounted'] == 0
         and seen.status is not None and states and min(seen.status.robot_fix) > Fix.NONE)
@@ -143,13 +148,13 @@ def log_lines(log: Path) -> dict[str, int]:
     return dict(sorted(Counter(level.lower() for level in levels).items()))
 
 
-def cost_on_file(
+def on_file(
     original: Graph, saved: Graph, estimate: Estimate
-) -> tuple[float | None, str]:
-    """(cost, note): cost of the saved estimate over all measurements of the file, at unit weights.
+) -> tuple[Estimate | None, str]:
+    """(estimate, note): the saved estimate in the numbering of the file.
 
-    Poses correspond by their order along each robot. The cost is None, and the note says why,
-    where the node did not make a keyframe of every pose.
+    Poses correspond by their order along each robot. None, and the note says why, where the node
+    did not make a keyframe of every pose.
     """
     rows = np.zeros(original.n_poses, dtype=np.int64)
     for number, robot in enumerate(original.robots):
@@ -162,9 +167,9 @@ def cost_on_file(
     if missing:
         return None, f'no estimate of {", ".join(sorted(missing))}'
     marks = [saved.landmarks.names.index(name) for name in original.landmarks.names]
-    return cost(original, Estimate(
+    return Estimate(
         estimate.rotation[rows], estimate.translation[rows],
-        estimate.landmarks[marks].reshape(len(marks), original.dimension))), ''
+        estimate.landmarks[marks].reshape(len(marks), original.dimension)), ''
 
 
 def _solve_fields(
@@ -267,7 +272,9 @@ def summary(result: dict[str, Any], out: Path) -> str:
         f'{result.get("n_sightings", 0)} sightings, {result.get("n_landmarks", 0)} beacons',
         f'  cost         {text(result.get("cost_final"))}'
         + (f', on the file {text(result["cost_on_file"])} {result.get("cost_on_file_note", "")}'
-           if 'cost_on_file_note' in result else ''),
+           if 'cost_on_file_note' in result else '')
+        + (f', solved from there {text(result["cost_on_file_solved"])}'
+           if result['cost_on_file_solved'] is not None else ''),
         f'  ranges       median residual {text(result["range_residual_median_m"], " m")} as '
         'measured',
         f'  position     RMSE {text(result.get("ate_rmse_m"), " m")}, '
