@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections import Counter
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.session.solution import Fix
-from ..config import FormatError, SolverConfig
+from ..config import FormatError, SolverConfig, SparserError
 from ..config.option import nested
 from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
@@ -133,8 +134,9 @@ def report_of(
             own, result['cost_on_file_note'] = on_file(data.graph, graph, estimate)
             if own is not None:
                 result['cost_on_file'] = cost(data.graph, own)
-                result['cost_on_file_solved'] = solve(
-                    data.graph, SolverConfig(), initial=own).stats.cost_final
+                with contextlib.suppress(SparserError):
+                    result['cost_on_file_solved'] = solve(
+                        data.graph, SolverConfig(), initial=own).stats.cost_final
     result['passed'] = bool(
         settled_after_s is not None and messages['unaccounted'] == 0
         and seen.status is not None and states and min(seen.status.robot_fix) > Fix.NONE)

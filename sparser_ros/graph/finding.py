@@ -18,3 +18,8 @@ class Finding:
     value: float = float('nan')
     """Size of the fault in `unit`; NaN = it has none."""
     unit: str = ''
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The culprits: those of a pair, 'A and B', each."""
+        return tuple(self.subject.split(' and '))

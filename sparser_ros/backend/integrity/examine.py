@@ -111,7 +111,7 @@ def examine(
     findings, undetected, likely = _explained(
         graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], stretches,
         false_alarm, config, gauge, errors)
-    named = {name for finding in findings for name in _names(finding)}
+    named = {name for finding in findings for name in finding.subjects}
     findings += [doubt_finding(sources, doubt) for doubt in doubts
                  if sources.names[doubt.source] not in named]
     named |= {sources.names[doubt.source] for doubt in doubts}
@@ -222,7 +222,7 @@ def _explained(
              if one.kind == 'beacon_misplaced']
     found = swapped_or_misplaced(
         graph, estimate, sources, sorted({*suspects, *moved}), config.bias_floor_m, gain)
-    named = {name for finding in found for name in _names(finding)}
+    named = {name for finding in found for name in finding.subjects}
     found += [one.finding(theta) for one, theta in faults if one.subject not in named]
     # A stretch and a step of one beacon are one fault: what explains most comes first.
     first = {(one.kind, one.subject): one for one in reversed(found)}
@@ -269,10 +269,6 @@ def _jumps_like_steps(
         if alone[number] - height < chdtri(more, false_alarm / fault.tests):
             found.append(number)
     return found
-
-
-def _names(finding: Finding) -> tuple[str, ...]:
-    return tuple(finding.subject.split(' and '))
 
 
 def _closures(graph: Graph, weights: Mapping[str, Array]) -> list[Finding]:

@@ -116,9 +116,3 @@ def exchange_finding(pair: Pair, *, robots: bool) -> Finding:
         BEACONS_EXCHANGED, f'{first} and {second}',
         f'ranges of beacons {first} and {second} fit better when swapped: they are taken for each '
         "other's; exchange the names of these beacons in the configuration")
-
-
-def exchanged_pair(finding: Finding) -> Pair:
-    """The pair that a finding is about."""
-    first, second = finding.subject.split(' and ')
-    return first, second

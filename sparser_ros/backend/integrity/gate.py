@@ -257,7 +257,7 @@ def gate_of(
     recent = sources.seconds >= newest - config.window_s
     whole = _beyond_robust(rows, recent)
     robots = {name: finding.text for finding in findings if finding.kind in _BENDING
-              for name in finding.subject.split(' and ')}
+              for name in finding.subjects}
     for number, name in enumerate(graph_robots):
         own = np.flatnonzero(sources.at(number))
         own = own[np.argsort(-sources.seconds[own], kind='stable')]

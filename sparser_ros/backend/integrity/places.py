@@ -22,10 +22,13 @@ from ...graph.finding import Finding
 from ..observability.datum import directions_open
 from ..observability.registration import candidates, ranges_to
 from .doubts import FAR_SIGMA, ordinary
-from .faults import ranges_of
+from .exchange import BEACONS_EXCHANGED
+from .faults import MISPLACED, ranges_of
 from .hypotheses import misplaced
 from .stretches import LEAST_TELLING
 
+DENIED = MISPLACED, BEACONS_EXCHANGED
+"""Kinds of findings that deny a configured place."""
 _WIDTH = 25.0
 """c^2 of Geman-McClure, as the solver's."""
 _SEEDS = 8
@@ -63,12 +66,12 @@ def frame_reason(graph: Graph, findings: Sequence[Finding], largest_bias_m: floa
     """
     configured = known_names(graph)
     at_fault = [
-        finding for finding in findings if finding.kind in ('beacon_misplaced', 'beacons_swapped')
+        finding for finding in findings if finding.kind in DENIED
         or (finding.kind == 'range_bias' and finding.subject in configured
         and abs(finding.value) > largest_bias_m)]
     if not at_fault or len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
         return ''
-    suspected = {name for finding in at_fault for name in finding.subject.split(' and ')}
+    suspected = {name for finding in at_fault for name in finding.subjects}
     sound = [configured_place(graph, k) for k in known_beacons(graph)
              if graph.landmarks.names[k] not in suspected]
     if directions_open(
@@ -272,7 +275,7 @@ def place_findings(graph: Graph, places: Mapping[str, Array]) -> list[Finding]:
         if nearest[first] == second and nearest[second] == first:
             swapped |= {first, second}
             found.append(Finding(
-                'beacons_swapped', f'{first} and {second}',
+                BEACONS_EXCHANGED, f'{first} and {second}',
                 f'ranges of beacons {first} and {second} fit better when swapped',
                 float(np.linalg.norm(configured[first] - configured[second])), 'm'))
     return found + [misplaced(name, place - configured[name])

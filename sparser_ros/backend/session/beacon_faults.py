@@ -29,6 +29,7 @@ from ..integrity.faults import (
     seconds_of,
 )
 from ..integrity.places import (
+    DENIED,
     Move,
     configured_place,
     frame_reason,
@@ -40,9 +41,6 @@ from ..integrity.places import (
 from .contest import Contest
 from .fault_search import Candidate, FaultSearch
 from .range_faults import GROWN, explained
-
-_DENIED = ('beacon_misplaced', 'beacons_swapped')
-"""Kinds of findings that deny a configured place."""
 
 
 def moved_beacons(search: FaultSearch) -> Iterator[Candidate]:
@@ -100,8 +98,8 @@ def _at_new_place(
 def misplaced_beacons(search: FaultSearch) -> Iterator[Candidate]:
     """Maps without configured places that the data deny; not where they place less."""
     known = {fault.subject for fault in search.treatment.of(MISPLACED)}
-    denied = [finding for finding in search.judgement.findings if finding.kind in _DENIED]
-    every = known | {name for finding in denied for name in finding.subject.split(' and ')}
+    denied = [finding for finding in search.judgement.findings if finding.kind in DENIED]
+    every = known | {name for finding in denied for name in finding.subjects}
     suspects = [*denied, *(Finding(MISPLACED, name, name) for name in known)]
     if every == known or frame_reason(search.whole, suspects, np.inf):
         # The others would no longer fix the frame of map.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...graph import Estimate
-from ..integrity.exchange import BEACONS_EXCHANGED, Pair, exchanged_pair
+from ..integrity.exchange import BEACONS_EXCHANGED, Pair
 from ..integrity.places import known_beacons
 from .beacon_faults import told_places
 from .contest import Candidate, Contest, SearchEnd
@@ -167,8 +167,9 @@ class ExchangeTrials:
             return []
         if len(names) <= _FEW_BEACONS:
             return list(combinations(names, 2))
-        return [exchanged_pair(finding) for finding in told_places(
-            contest.data.treatment.faults, whole) if finding.kind == BEACONS_EXCHANGED]
+        exchanged = {finding.subjects for finding in told_places(
+            contest.data.treatment.faults, whole) if finding.kind == BEACONS_EXCHANGED}
+        return [pair for pair in combinations(names, 2) if pair in exchanged]
 
     def _moved(self, contest: Contest, other: Candidate) -> dict[str, float]:
         """Metres by which robots are elsewhere in another map, where that matters."""

@@ -124,7 +124,7 @@ def test_of_two_known_beacons_nobody_tells_which_one_is_elsewhere(known, passed)
     """The frame of map is then unknown; more known beacons show it."""
     place = world(4, 2, known)
     found = examined(elsewhere(graph(place, 4), 5.0), place.truth)
-    assert 'L0' in {name for one in found.findings for name in one.subject.split(' and ')} or (
+    assert 'L0' in {name for one in found.findings for name in one.subjects} or (
         'L1' in {one.subject for one in found.findings}), kinds(found)
     assert found.gate.passed == passed
     assert passed or 'L0, L1' in found.gate.reasons[-1]
