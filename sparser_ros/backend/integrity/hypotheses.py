@@ -31,6 +31,10 @@ ALTIMETER = 'altimeter_drift'
 _DRIFT_PARTS, _DRIFT_FLOOR_M, _LONGEST_DRIFT_S = 8, 0.2, 300.0
 """It begins to do so in one of these parts of the newest stretch, and ends in one, for good. The
 errors of a sound one stay within that floor."""
+_STRETCH_M = 2.0
+"""Way over which the mean of estimated motions has little noise."""
+_NEAR = 64
+"""Poses among which the end of a stretch is looked for first."""
 ANTENNA = 'antenna_misplaced'
 """Kind of an antenna that stands elsewhere than configured."""
 
@@ -54,9 +58,6 @@ class Hypothesis:
     most: float = np.inf
     seconds: float = 0.0
     """So long it has grown at a constant rate; 0 = it does not grow with time by itself."""
-    blur: float = 0.0
-    """Variance of the score because `columns` are of estimated motions and have noise in them, at
-    most: the sum of the squared residuals. It is more than the information of a robot at rest."""
 
 
 def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -69,7 +70,7 @@ def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
     if len(single) < 2:
         return []
     return [Hypothesis(SCALE, ALL_ROBOTS, sum(fault.columns for fault in single), single[0].floor,
-                       partial(_scaled, ALL_ROBOTS), blur=sum(fault.blur for fault in single))]
+                       partial(_scaled, ALL_ROBOTS))]
 
 
 def shared_error(
@@ -314,14 +315,40 @@ def _turn_root(model: LinearModel) -> Array:
 def odometry_scales(model: LinearModel) -> sp.csc_matrix:
     """(rows, r): derivatives by the share that the odometry of each robot is too long by.
 
-    Odometry measures the estimated motion times 1 / (1 - share), and its noise. By the measured
-    motion, noise and all, a map without a scale of its own would fit best when shrunk to a point.
+    Odometry measures the true motion times 1 / (1 - share), and its noise. By the measured motion,
+    noise and all, a map without a scale of its own would fit best when shrunk to a point; by the
+    estimated motion of each step a robot that hardly moves between two of them, while its ranges
+    are worse than they claim, would have odometry that is far too short. So it is the mean motion
+    that the estimate has over a stretch, as seen from the robot.
     """
-    rel, place = model.graph.relative_poses, model.estimate.translation
+    rel, pose = model.graph.relative_poses, model.estimate
+    move = np.zeros((len(rel), model.graph.dimension))
+    for own in _odometry(model).values():
+        own = own[np.argsort(model.graph.poses.index[rel.j[own]], kind='stable')]
+        turn, begin = pose.rotation[rel.i[own]], _stretches(pose.translation[rel.j[own]])
+        seen = np.einsum('kji,kj->ki', turn, pose.translation[rel.j[own]] - (
+            pose.translation[rel.i[own]]))
+        count = np.diff(np.append(begin, len(own)))
+        mean = np.add.reduceat(seen, begin) / count[:, None]
+        move[own] = np.einsum('kij,kj->ki', turn, np.repeat(mean, count, axis=0))
     root = model.root('relative_poses', rel.tau) * rel.odometry
     rows = np.stack([np.arange(len(rel)), model.graph.poses.robot[rel.i]])
-    return model.columns(
-        'moves', rows, root[:, None] * (place[rel.j] - place[rel.i]), len(model.graph.robots))
+    return model.columns('moves', rows, root[:, None] * move, len(model.graph.robots))
+
+
+def _stretches(place: Array) -> Index:
+    """Where stretches of a path (k, d) begin: each ends `_STRETCH_M` from there, the last at its
+    end."""
+    begin, step = [0], 1
+    while step:
+        first, step = begin[-1], 0
+        for ahead in (_NEAR, len(place)):
+            far = np.linalg.norm(place[first:first + ahead] - place[first], axis=1) >= _STRETCH_M
+            if np.any(far):
+                step = int(np.argmax(far))
+                begin.append(first + step)
+                break
+    return np.array(begin[:max(len(begin) - 1, 1)], dtype=np.int64)
 
 
 def odometry_turns(model: LinearModel) -> sp.csc_matrix:
@@ -339,12 +366,10 @@ def odometry_lengths(
     model: LinearModel, _: RangeEnds, config: IntegrityConfig
 ) -> list[Hypothesis]:
     """Odometry of one robot is too long by a share."""
-    scales, d = odometry_scales(model), model.graph.dimension
-    square = model.residual[model.rows('moves')].reshape(-1, d) ** 2
+    scales = odometry_scales(model)
     return [Hypothesis(
         SCALE, name, scales[:, [model.graph.robots.index(name)]], config.scale_floor,
-        partial(_scaled, name), blur=float(np.sum(square[own])))
-        for name, own in _odometry(model).items()]
+        partial(_scaled, name)) for name in _odometry(model)]
 
 
 def odometry_rates(

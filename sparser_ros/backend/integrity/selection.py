@@ -8,7 +8,6 @@ exclusion of satellite navigation, with estimation in place of exclusion).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,10 +26,7 @@ DETERMINED = 1e-6
 def scores_of(model: LinearModel, hypotheses: Sequence[Hypothesis]) -> Scores:
     """The scores of all hypotheses, one after the other."""
     none = sp.csc_matrix((len(model.residual), 0))
-    scores = model.scores(sp.hstack([none, *(fault.columns for fault in hypotheses)], format='csc'))
-    blur = np.repeat([fault.blur for fault in hypotheses],
-                     [fault.columns.shape[1] for fault in hypotheses])
-    return replace(scores, information=scores.information + np.diag(blur))
+    return model.scores(sp.hstack([none, *(fault.columns for fault in hypotheses)], format='csc'))
 
 
 def gains_alone(scores: Scores, hypotheses: Sequence[Hypothesis]) -> Array:
