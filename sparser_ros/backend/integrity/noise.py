@@ -83,6 +83,16 @@ class Noise:
         """From `values`; as claimed for None."""
         return cls({(kind, name): value for kind, name, value in values or ()})
 
+    def times(self, other: Noise) -> Noise:
+        """With the factors of another one as well."""
+        return Noise({name: self.log_factor.get(name, 0.0) + other.log_factor.get(name, 0.0)
+                      for name in (*self.log_factor, *other.log_factor)})
+
+    def far_from(self, other: Noise, log_factor: float) -> bool:
+        """Whether a factor differs by more than that logarithm."""
+        return any(abs(self.log_factor.get(name, 0.0) - other.log_factor.get(name, 0.0)) > (
+            log_factor) for name in (*self.log_factor, *other.log_factor))
+
     def applied_to(self, graph: Graph) -> Graph:
         """A graph with these variances."""
         return graph.replaced(**{
@@ -127,22 +137,24 @@ class NoiseFound:
 
 def noise_of(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], floor_m: float,
-    config: IntegrityConfig | None = None,
+    config: IntegrityConfig | None = None, taken: Noise | None = None,
 ) -> NoiseFound:
     """The noise at an estimate of a graph, beside lasting faults of odometry.
 
     No range or sighting is taken for more precise than `floor_m`, nor than it claims where that is
-    less. `config` has the sizes of faults.
+    less. `config` has the sizes of faults. `taken` are factors that the graph has in its weights:
+    those found are to be multiplied with them.
     """
-    config = config or IntegrityConfig()
+    config, taken = config or IntegrityConfig(), taken or Noise()
     kept = {name: np.where(w < _REJECTED_WEIGHT, 0.0, w) for name, w in weights.items()}
     model = linear_model(graph, estimate, kept)
     parts = variance_components(model, config)
-    factor = _solved(parts.share, parts.square)
+    claim = np.array([1 / taken.factor(*name) for name in parts.names])
+    factor = _solved(parts.share, parts.square, claim)
     for k, (kind, _) in enumerate(parts.names):
         precision = {RANGES: graph.ranges.precision, SIGHTINGS: graph.sightings.tau}.get(kind)
         if precision is not None and floor_m > 0:
-            factor[k] = max(factor[k], min(1.0, float(np.median(precision)) * floor_m**2))
+            factor[k] = max(factor[k], min(claim[k], float(np.median(precision)) * floor_m**2))
     noise = Noise(dict(zip(parts.names, np.log(factor).tolist(), strict=True)))
     of_row = np.exp(parts.rows @ np.log(factor))
     alone = model.jacobian
@@ -235,13 +247,14 @@ def _with_faults(model: LinearModel, config: IntegrityConfig) -> tuple[sp.csr_ma
         sp.hstack([model.jacobian, scales, turning]), sp.hstack([none, prior])])), len(floors)
 
 
-def _solved(share: Array, found: Array) -> Array:
-    """(g,): factors f >= 0 with share f = found, claims being `PRIOR_MEASUREMENTS` residuals."""
+def _solved(share: Array, found: Array, claim: Array) -> Array:
+    """(g,): factors f >= 0 with share f = found; factors that are claimed count as
+    `PRIOR_MEASUREMENTS` residuals."""
     factor = np.ones(len(found))
     total = share.sum(axis=0) + PRIOR_MEASUREMENTS
     for _ in range(_STEPS):
         expected = np.maximum(share @ factor, 1e-12)
-        factor *= (share.T @ (found / expected) + PRIOR_MEASUREMENTS / factor) / total
+        factor *= (share.T @ (found / expected) + PRIOR_MEASUREMENTS * claim / factor) / total
     return factor
 
 

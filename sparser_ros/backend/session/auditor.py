@@ -39,7 +39,7 @@ from .contest import (
 from .continuation import continued, placed, with_tail
 from .exchange_trials import ExchangeTrials
 from .fault_search import Attempts, FaultSearch
-from .fault_trials import holding_back, look_for_faults, noted
+from .fault_trials import holding_back, look_for_faults, noted, weighted_by_noise
 from .frame import Frame, at_heights, at_origin, frame_of, initial_pose
 from .graph_store import FAILURES, GraphStore, culprits, name_of, quarantine_findings, tracked_of
 from .judgement import Judgement, against_rivals, determined, judged
@@ -264,6 +264,7 @@ class Auditor:
         if self.config.backend.integrity.solve_odometry:
             search.run(partial(solved_sizes, elsewhere=None if scratch is False else (
                 lambda other: self._search(other)[0])))
+        search.run(weighted_by_noise)
         self._store.treat(search.treatment)
         return search.contest, search.judgement.with_unclear(before.unclear).without_bursts(
             before.no_bursts)

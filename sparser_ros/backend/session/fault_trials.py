@@ -17,7 +17,7 @@ from ..integrity.faults import (
     MOVED_AWAY,
     Fault,
 )
-from ..integrity.noise import white_range_noise
+from ..integrity.noise import RANGES, Noise, white_range_noise
 from ..integrity.odometry_errors import SCALE, TURN
 from .beacon_faults import (
     located_places,
@@ -78,23 +78,32 @@ def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
     By their likelihood: a factor f on n variances costs n log f. Noise is measured first, since
     under claims that are far too small most ranges look like faults.
     """
-    before, contest = search.treatment.range_noise, search.contest
+    before, contest = search.treatment.noise.factor(RANGES), search.contest
     for _ in range(_NOISE_ROUNDS):
-        subgraph, factor = contest.frame.subgraph, contest.data.treatment.range_noise
+        subgraph, factor = contest.frame.subgraph, contest.data.treatment.noise.factor(RANGES)
         ratio = white_range_noise(subgraph.graph, subgraph.of(contest.best.whole))
         found = factor * ratio if factor * ratio > _LEAST_NOISE else 1.0
         if not ratio or abs(np.log(found / factor)) < _SAME_NOISE or (
                 before == factor == 1.0 and not search.due('noise of ranges')):
             break
-        other = search.solved(replace(search.treatment, range_noise=found), contest)
+        other = search.solved(replace(search.treatment, noise=Noise({
+            **search.treatment.noise.log_factor, (RANGES, ''): float(np.log(found))})), contest)
         if other is None:
             return
         contest = other
-    log_factor = float(np.log(contest.data.treatment.range_noise / before))
+    log_factor = float(np.log(contest.data.treatment.noise.factor(RANGES) / before))
     count = len(contest.frame.subgraph.graph.ranges)
     gain = search.contest.best.value - contest.best.value - count * log_factor
     if contest is not search.contest and (before != 1.0 or gain > search.flip_cost):
         yield Candidate(contest)
+
+
+def weighted_by_noise(search: FaultSearch) -> Iterator[Candidate]:
+    """The map with measurements as noisy as the residuals beside what is at fault show them."""
+    before = search.treatment.noise
+    found = before.times(search.judgement.noise.noise)
+    if found.far_from(before, _SAME_NOISE):
+        yield from search.go_on(replace(search.treatment, noise=found))
 
 
 def _still_at_fault(search: FaultSearch) -> Iterator[Candidate]:

@@ -20,7 +20,6 @@ from ...graph import Estimate, Graph, Increment, empty_graph, extended
 from ...graph.finding import Finding
 from ...graph.graph import joined
 from ...graph.thinning import RELATIVE, Renumbering, Thinned, thin
-from ..integrity.exchange import Pair
 from ..integrity.faults import UNLEVELLED, Fault
 from .frame import segment_name
 from .solution import TrackedMap, Verdict
@@ -122,7 +121,7 @@ class GraphStore:
         self._ends: dict[str, list[tuple[int, int]]] = {
             name: [] for name in self._whole.tables()}
         """(sequence, number of rows up to its end) of every increment."""
-        self._read: dict[tuple[tuple[Pair, ...], float], Graph] = {}
+        self._read: dict[tuple[object, ...], Graph] = {}
         """The sum of all increments as treatments read it, by what these read otherwise."""
         self._treatment = Treatment()
         self._treated: Treated | None = None
@@ -221,7 +220,7 @@ class GraphStore:
     @property
     def whole(self) -> Graph:
         """The sum of all increments, with what `graph` leaves out; ranges are of the robots that
-        bear the radios, and as noisy as they are."""
+        bear the radios, and all is as noisy as it is."""
         return self._as_read(self._treatment)
 
     def _as_read(self, treatment: Treatment) -> Graph:
@@ -229,7 +228,7 @@ class GraphStore:
         if self._waiting:
             self._whole = extended(self._whole, *self._waiting)
             self._waiting, self._read = [], {}
-        key = treatment.exchanged, treatment.range_noise
+        key = treatment.reading
         if key not in self._read:
             self._read[key] = treatment.read(self._whole)
         return self._read[key]
@@ -241,9 +240,8 @@ class GraphStore:
             return news
         tables = {}
         for name, table in news.tables().items():
-            if name == 'ranges':
-                every = self.whole.ranges
-                table = every.take(np.arange(len(every) - len(table), len(every)))
+            every = getattr(self.whole, name)
+            table = every.take(np.arange(len(every) - len(table), len(every)))
             rows = np.flatnonzero(treatment.counts(self.whole, name, table))
             tables[name] = treatment.corrected(self.whole, name, table.take(rows))
         count = len(news.poses)

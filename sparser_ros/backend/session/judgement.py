@@ -241,7 +241,8 @@ def _noise_in(contest: Contest, config: SparserConfig) -> NoiseFound:
     try:
         return noise_of(
             own.graph, own.of(best.whole), best.result.stats.weights,
-            config.backend.observability.range_sigma_floor_m, config.backend.integrity)
+            config.backend.observability.range_sigma_floor_m, config.backend.integrity,
+            contest.data.treatment.noise)
     except FAILURES:
         return NoiseFound()
 

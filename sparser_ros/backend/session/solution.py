@@ -24,7 +24,7 @@ from ...graph.parts import Subgraph, extract
 from ...graph.precision import chi_square_kappa
 from ...io import report
 from ...solver.result import SolveStats, SolveStatus
-from ..integrity.noise import RANGES, Noise
+from ..integrity.noise import Noise
 from ..integrity.undetected import HiddenFaults
 from ..observability.datum import Location
 from .rulings import Rulings
@@ -302,7 +302,7 @@ class Verdict:
     """What its map is made with: the faults that are known, and what the operator has said as far
     as the audit knew."""
     noise: Noise = field(default_factory=Noise)
-    """Factors on the variances that measurements claim, as residuals show them."""
+    """Factors on the variances that measurements are weighted by, as residuals show them."""
     variance: dict[str, float] = field(default_factory=dict)
     """By robot and landmark: variance of its place by the noise as it is, over that by the claimed
     noise."""
@@ -313,10 +313,7 @@ class Verdict:
     @property
     def noise_sigmas(self) -> dict[str, float]:
         """By source in words: standard deviation as residuals show it over the claimed one."""
-        sigmas = self.noise.sigmas
-        if RANGES in sigmas:
-            sigmas[RANGES] *= math.sqrt(self.treatment.range_noise)
-        return sigmas
+        return self.treatment.noise.times(self.noise).sigmas
 
     @property
     def tells(self) -> bool:

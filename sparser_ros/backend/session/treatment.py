@@ -7,6 +7,7 @@ solved and compared, and the value is adopted or dropped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,13 +21,14 @@ from ...graph.finding import Finding
 from ..integrity.exchange import Pair, exchange_finding, exchanged
 from ..integrity.faults import BURST, KINDS, LENGTH, ONGOING, Fault
 from ..integrity.hypotheses import ANTENNA
+from ..integrity.noise import RANGES, Noise
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
 from ..integrity.places import known_names
 from ..integrity.radio_errors import RadioErrors
 from .rulings import Rulings
 
-RANGE_NOISE = 'range_noise'
-"""Kind of the finding that ranges claim too little noise."""
+RANGE_NOISE, NOISY = 'range_noise', 2.0
+"""Kind of the finding that ranges claim too little noise, and how many times as noisy they are."""
 _WEIGHTS = ('kappa', 'tau', 'precision')
 """Columns of measurements that are inverse to their variance."""
 
@@ -43,22 +45,24 @@ class Treatment:
     """(sequence, level) of increments that no solve survives (graph_store.py), ascending."""
     exchanged: tuple[Pair, ...] = ()
     """Robots, or known beacons, that bear each other's radio; a name is in one pair at most."""
-    range_noise: float = 1.0
-    """Variance of ranges over what they claim."""
+    noise: Noise = field(default_factory=Noise)
+    """What measurements are weighted by in place of the noise that they claim."""
 
     def __bool__(self) -> bool:
         return bool(
             self.faults or self.calibrated or self.exchanged or self.rulings.entries
-            or self.quarantined or self.range_noise != 1.0)
+            or self.quarantined or self.noise)
 
     def read(self, whole: Graph) -> Graph:
-        """The sum of all increments as it is meant: whose radio it is, and how noisy ranges are."""
+        """The sum of all increments as it is meant: whose radio it is, and how noisy all is."""
         if self.exchanged:
             whole = exchanged(whole, self.exchanged)
-        if self.range_noise == 1.0:
-            return whole
-        return whole.replaced(ranges=whole.ranges.replaced(
-            precision=whole.ranges.precision / self.range_noise))
+        return self.noise.applied_to(whole) if self.noise else whole
+
+    @property
+    def reading(self) -> tuple[object, ...]:
+        """What `read` depends on."""
+        return self.exchanged, tuple(sorted(self.noise.log_factor.items()))
 
     def of(self, *kinds: str) -> tuple[Fault, ...]:
         """Its faults of some kinds."""
@@ -204,8 +208,9 @@ class Treatment:
         `graph` is the sum of all increments. Of a known beacon that was moved it is always said.
         """
         found = [exchange_finding(pair, robots=pair[0] in graph.robots) for pair in self.exchanged]
-        if self.range_noise != 1.0:
-            times, sigma = self.range_noise**0.5, float(np.median(graph.ranges.precision))**-0.5
+        times = math.sqrt(self.noise.factor(RANGES))
+        if times > NOISY and len(graph.ranges):
+            sigma = float(np.median(graph.ranges.precision))**-0.5
             found.append(Finding(
                 RANGE_NOISE, 'ranges', f'ranges are {times:.1f} times noisier than they claim: '
                 f'that is allowed for; set ranges.min_sigma_m to {sigma:.2g}', times))
