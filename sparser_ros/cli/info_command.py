@@ -184,7 +184,7 @@ def _prospects(graph: Graph, stamps_ns: Index, config: SparserConfig) -> None:
         raise SolverError(f'no map: {result.message}')
     estimate, weights, backend = result.estimate, result.stats.weights, config.backend
     noise = noise_of(graph, estimate, weights, backend.observability.range_sigma_floor_m,
-                     backend.integrity).noise
+                     backend.integrity)
     for source, factor in noise.sigmas.items():
         print(noise_text(source, factor))
     graph = noise.applied_to(graph)

@@ -14,13 +14,14 @@ source has the expectation
 D_h the rows of source h (minimum norm quadratic unbiased estimation, Rao 1971, by the weights that
 the map is solved with; Helmert 1907). It is solved for f >= 0 by the updates of Richardson and
 Lucy, every source having its claim as `PRIOR_MEASUREMENTS` further residuals, so that a source of
-which little is known keeps it. S comes from random signs (Hutchinson). Cells count at most as
-`_FAR` standard deviations: a fault is no noise.
+which little is known keeps it. S comes from random signs (Hutchinson). A fault is no noise:
+cells count as `_CLIP` of the standard deviations that they have then, at most (Huber's proposal 2,
+1964), which bears up to a third of faulty ones.
 
 Calibration takes q and S of single rows, and steps by restricted maximum likelihood
-(`calibrate.self_calibration.OdometryNoise`). A live map keeps the weights that are claimed, and
-what is said of it follows the noise as it is: by
-the covariance of this map, (J^T J)^-1 (sum_h f_h J_h^T J_h) (J^T J)^-1.
+(`calibrate.self_calibration.OdometryNoise`). A live map is weighted by these factors
+(session/fault_trials.py). What its weights do not have of them is in what is said of it: by its
+covariance, (J^T J)^-1 (sum_h f_h J_h^T J_h) (J^T J)^-1.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ CELL_M = 2.0
 what stands around, change slowly. White noise has the same factor with cells of any size."""
 PRIOR_MEASUREMENTS = 5.0
 """Residuals that the claim of a source is worth."""
-_FAR = 4.0
+_CLIP, _CLIPPED, _CLIPPED_ROUNDS = 1.5, 0.7785, 10
+"""Standard deviations as which a cell counts at most, the variance of a standard normal variable
+that is clipped there, and rounds until that settles."""
 PROBES = 12
 """Random signs for each source; traces are uncertain by 1 / sqrt(12) of what sums of squares are.
 """
@@ -88,6 +91,11 @@ class Noise:
         return Noise({name: self.log_factor.get(name, 0.0) + other.log_factor.get(name, 0.0)
                       for name in (*self.log_factor, *other.log_factor)})
 
+    def beside(self, other: Noise) -> Noise:
+        """What is left of it where another one is counted already."""
+        return Noise({name: log - other.log_factor.get(name, 0.0)
+                      for name, log in self.log_factor.items()})
+
     def far_from(self, other: Noise, log_factor: float) -> bool:
         """Whether a factor differs by more than that logarithm."""
         return any(abs(self.log_factor.get(name, 0.0) - other.log_factor.get(name, 0.0)) > (
@@ -125,56 +133,57 @@ class Noise:
         return table
 
 
-@dataclass(frozen=True)
-class NoiseFound:
-    """What the residuals of a map say of its noise."""
-
-    noise: Noise = field(default_factory=Noise)
-    variance: Mapping[str, float] = field(default_factory=dict)
-    """By robot and landmark: variance of its place under this noise over the claimed one, both
-    relative to keyframes of all paths."""
-
-
 def noise_of(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], floor_m: float,
     config: IntegrityConfig | None = None, taken: Noise | None = None,
-) -> NoiseFound:
+) -> Noise:
     """The noise at an estimate of a graph, beside lasting faults of odometry.
 
     No range or sighting is taken for more precise than `floor_m`, nor than it claims where that is
     less. `config` has the sizes of faults. `taken` are factors that the graph has in its weights:
-    those found are to be multiplied with them.
+    those found are multiplied with them.
     """
     config, taken = config or IntegrityConfig(), taken or Noise()
-    kept = {name: np.where(w < _REJECTED_WEIGHT, 0.0, w) for name, w in weights.items()}
-    model = linear_model(graph, estimate, kept)
-    parts = variance_components(model, config)
+    parts = variance_components(linear_model(graph, estimate, _kept(weights)), config)
     claim = np.array([1 / taken.factor(*name) for name in parts.names])
-    factor = _solved(parts.share, parts.square, claim)
+    factor = np.ones(len(claim))
+    for _ in range(_CLIPPED_ROUNDS):
+        most = _CLIP**2 * (parts.of_cell @ np.append(factor, 1.0))
+        factor = _solved(parts.share, parts.member.T @ (
+            np.minimum(parts.cell_square, most) / _CLIPPED), claim)
     for k, (kind, _) in enumerate(parts.names):
         precision = {RANGES: graph.ranges.precision, SIGHTINGS: graph.sightings.tau}.get(kind)
         if precision is not None and floor_m > 0:
             factor[k] = max(factor[k], min(claim[k], float(np.median(precision)) * floor_m**2))
-    noise = Noise(dict(zip(parts.names, np.log(factor).tolist(), strict=True)))
-    of_row = np.exp(parts.rows @ np.log(factor))
-    alone = model.jacobian
-    return NoiseFound(noise, _variances(
-        graph, estimate, alone, normal_solver(alone), of_row[:len(model.residual)]))
+    return taken.times(Noise(dict(zip(parts.names, np.log(factor).tolist(), strict=True))))
 
 
 @dataclass(frozen=True)
 class VarianceComponents:
-    """What the residuals of a map say of its g sources."""
+    """What the residuals of a map say of its g sources, by c cells."""
 
     names: tuple[tuple[str, str], ...]
-    rows: sp.csr_matrix
-    """(rows, g): which residuals are theirs."""
-    square: Array
-    """(g,): q."""
-    share: Array
-    """(g, g): S."""
-    expected: Array
-    """(g,): of q, where all claims are right, also of rows that no source has."""
+    member: Array
+    """(c, g): which cells are theirs."""
+    cell_square: Array
+    """(c,): squares of the sums over cells."""
+    of_cell: Array
+    """(c, g + 1): what each source adds to the expectation of these, and rows that none has."""
+
+    @property
+    def square(self) -> Array:
+        """(g,): q."""
+        return np.asarray(self.member.T @ self.cell_square)
+
+    @property
+    def share(self) -> Array:
+        """(g, g): S."""
+        return np.asarray(self.member.T @ self.of_cell[:, :-1])
+
+    @property
+    def expected(self) -> Array:
+        """(g,): of q, where all claims are right."""
+        return np.asarray(np.sum(self.member.T @ self.of_cell, axis=1))
 
 
 def variance_components(
@@ -191,21 +200,14 @@ def variance_components(
     whitened = np.append(model.residual, np.zeros(faults))
     solve = normal_solver(J)
     residual = whitened - J @ solve((J.T @ whitened)[:, None])[:, 0]
-    square = (T @ residual)**2
-    if config is not None:
-        square = np.minimum(square, _FAR**2)
     random = np.random.default_rng(0)
-    # A row belongs to its cell, a cell to its sources.
-    sources = (T != 0).T.astype(float) @ sp.csr_matrix(member)
-    share, expected = np.zeros((len(names), len(names))), np.zeros(len(names))
-    for g in range(len(names)):
-        own = np.flatnonzero(member[:, g])
-        signs = np.zeros((T.shape[0], PROBES))
-        signs[own] = random.choice([-1.0, 1.0], (len(own), PROBES))
-        rows = T.T @ signs
-        left = np.mean((rows - J @ solve(J.T @ rows))**2, axis=1)
-        share[g], expected[g] = sources.T @ left, np.sum(left)
-    return VarianceComponents(tuple(names), sources, member.T @ square, share, expected)
+    sources = _of_rows(T, member) > 0
+    of_cell = []
+    for own in (*sources.T, ~np.any(sources, axis=1)):
+        signs = np.where(own[:, None], random.choice([-1.0, 1.0], (len(own), PROBES)), 0.0)
+        of_cell.append(np.mean((T @ (signs - J @ solve(J.T @ signs)))**2, axis=1))
+    return VarianceComponents(
+        tuple(names), member, (T @ residual)**2, np.column_stack(of_cell))
 
 
 def white_range_noise(graph: Graph, estimate: Estimate) -> float:
@@ -233,6 +235,16 @@ def white_range_noise(graph: Graph, estimate: Estimate) -> float:
     return float(middle) if middle < _ALIKE * lower else 0.0
 
 
+def _kept(weights: Mapping[str, Array]) -> dict[str, Array]:
+    """Robust weights, 0 for what is rejected."""
+    return {name: np.where(w < _REJECTED_WEIGHT, 0.0, w) for name, w in weights.items()}
+
+
+def _of_rows(sums: sp.csr_matrix, member: Array) -> Array:
+    """(rows, g): whose each row is: it belongs to its cell, a cell to its sources."""
+    return np.asarray((sums != 0).T.astype(float) @ member)
+
+
 def _with_faults(model: LinearModel, config: IntegrityConfig) -> tuple[sp.csr_matrix, int]:
     """The Jacobian with the sizes of lasting faults of odometry as unknowns, and their number.
 
@@ -258,10 +270,18 @@ def _solved(share: Array, found: Array, claim: Array) -> Array:
     return factor
 
 
-def _variances(
-    graph: Graph, estimate: Estimate, J: sp.csr_matrix, solve: Solve, of_row: Array
+def variance_by(
+    noise: Noise, graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
 ) -> dict[str, float]:
-    """By robot and landmark: variance of its place where rows have these factors, over claimed."""
+    """By robot and landmark: variance of its place where measurements have that noise beside the
+    one that they are weighted by, over its variance where they have not; both relative to keyframes
+    of all paths.
+    """
+    model = linear_model(graph, estimate, _kept(weights))
+    sums, sources, member = _cells(model, False)
+    of_row = np.exp(_of_rows(sums, member) @ np.array([
+        noise.log_factor.get(source, 0.0) for source in sources]))
+    J, solve = model.jacobian, normal_solver(model.jacobian)
     d, turns = graph.dimension, 1 if graph.dimension == 2 else 3
     size = d + turns
     newest = newest_poses(graph)

@@ -25,6 +25,7 @@ from ...graph.finding import Finding
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ...solver.trust_region import Observer
+from ..integrity.noise import Noise, variance_by
 from ..integrity.radio_errors import RadioErrors
 from .audited_map import Bound, SolvedMap, bound_of
 from .contest import (
@@ -157,7 +158,7 @@ class Auditor:
             self._begin_anew(replace(self._store.treatment, calibrated=errors))
 
     def _begin_anew(self, treatment: Treatment) -> None:
-        self._store.treat(replace(treatment, faults=()))
+        self._store.treat(replace(treatment, faults=(), noise=Noise()))
         self._attempts = Attempts()
 
     @property
@@ -324,7 +325,7 @@ class Auditor:
             after = judged(contest, self.config)
         else:
             after = replace(before, segments=against_rivals(
-                before.segments, contest, self.config, before.undetected, before.noise.noise))
+                before.segments, contest, self.config, before.undetected))
         exchanged = None
         if end not in (SearchEnd.LIMIT, SearchEnd.FAILED):
             exchanged = ExchangeTrials(
@@ -447,6 +448,12 @@ class Auditor:
             best.result.stats.weights, contest.data.treatment.radio_errors)
         self._schedule.end(self._store, frame.graph, found)
         stats = best.result.stats
+        noise = self._attempts.noises[-1][1] if self._attempts.noises else Noise()
+        variance = {}
+        with contextlib.suppress(*FAILURES):
+            variance = variance_by(
+                noise.beside(contest.data.treatment.noise), own.graph, own.of(best.whole),
+                stats.weights)
         relaxed = [one.result.stats.cost_relaxed for one in contest.candidates
                    if one.result.status.solved and one.result.stats.cost_relaxed is not None]
         if stats.cost_relaxed is None and relaxed:
@@ -458,8 +465,8 @@ class Auditor:
             segments=found.segments, landmark_located=found.landmark_located,
             status=best.result.status, message=best.result.message, stats=stats,
             withheld=found.withheld, findings=found.findings, gate_reasons=found.gate_reasons,
-            gate_robots=found.gate_robots, undetected=found.undetected,
-            noise=found.noise.noise, variance=dict(found.noise.variance))
+            gate_robots=found.gate_robots, undetected=found.undetected, noise=noise,
+            variance=variance)
 
     def _cannot_tell(self, error: str) -> Verdict:
         graph, d = self._store.graph, self.config.dimension

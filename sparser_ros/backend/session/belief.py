@@ -411,7 +411,7 @@ def tick_places(
         scene, cautions = without_the_doubtful(scene, hidden, config.backend)
         robots = tuple(scene.robots)
         if verdict is not None and not verdict.withheld:
-            known = _covariances(scene, hidden, graph, verdict)
+            known = _covariances(scene, hidden, graph, verdict, joint.variance_factor)
         protection = protection_levels(scene, verdict, config.backend.integrity)
     return TickPlaces(
         estimate, robots, located | (graph.landmarks.fixed & anchored), contradictions, known,
@@ -419,7 +419,7 @@ def tick_places(
 
 
 def _covariances(
-    scene: Scene, hidden: HiddenFaults | None, graph: Graph, verdict: Verdict
+    scene: Scene, hidden: HiddenFaults | None, graph: Graph, verdict: Verdict, factor: float
 ) -> Covariances:
     """What the solution states of newest poses and landmarks.
 
@@ -446,5 +446,4 @@ def _covariances(
     return Covariances(
         graph.robots, np.array(poses).reshape(-1, size, size),
         landmarks_beside_each_other(scene, graph.n_landmarks),
-        KNOWN_POSITIONS if scene.anchored else NETWORK,
-        float(np.median([scene.variance.get(name, 1.0) for name in graph.robots])))
+        KNOWN_POSITIONS if scene.anchored else NETWORK, factor)

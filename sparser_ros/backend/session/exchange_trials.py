@@ -17,6 +17,7 @@ import numpy as np
 
 from ...graph import Estimate
 from ..integrity.exchange import BEACONS_EXCHANGED, Pair
+from ..integrity.noise import Noise
 from ..integrity.places import known_beacons
 from .beacon_faults import told_places
 from .contest import Candidate, Contest, SearchEnd
@@ -78,8 +79,8 @@ class ExchangeTrials:
 
     @property
     def _bare(self) -> Treatment:
-        """The treatment in force, without faults."""
-        return replace(self.store.treatment, faults=())
+        """The treatment in force, without what was told by ranges under the names as they are."""
+        return replace(self.store.treatment, faults=(), noise=Noise())
 
     def _as_named(self, contest: Contest) -> Contest | None:
         """The best map without faults of the robots as named."""

@@ -19,6 +19,7 @@ from ...graph import Estimate, Graph
 from ...graph.ends import stamps_of
 from ..integrity.exchange import Pair
 from ..integrity.faults import Fault
+from ..integrity.noise import RANGES, Noise
 from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement, judged
@@ -80,6 +81,28 @@ class Attempts:
     fit_exchanged: dict[Pair, dict[str, float]] = field(default_factory=dict)
     """Those of which the ranges fit exchanged at least as well, not beyond chance; by how many
     metres that moves robots."""
+
+    noises: list[tuple[int, Noise]] = field(default_factory=list)
+    """Noise that audits have found, by the newest stamp of their data: of the last window."""
+
+    def lasting_noise(
+        self, before: Noise, found: Noise, stamp_ns: int, window_s: float
+    ) -> Noise:
+        """What is found, as far as it is below what counted `before` or was found for a window.
+
+        Ranges never count for more than they claim: the kernel that weighs single ones down makes
+        the noise of what it leaves smaller, and would be narrowed by that.
+        """
+        begin_ns = stamp_ns - round(window_s * 1e9)
+        older = [stamp for stamp, _ in self.noises if stamp <= begin_ns]
+        self.noises = [
+            (stamp, noise) for stamp, noise in self.noises if stamp >= max(older, default=0)]
+        self.noises.append((stamp_ns, found))
+        every = [noise.log_factor for _, noise in self.noises] + ([] if older else [{}])
+        return Noise({
+            name: max(0.0 if name[0] == RANGES else -np.inf, min(log, max(
+                before.log_factor.get(name, 0.0), min(one.get(name, 0.0) for one in every))))
+            for name, log in found.log_factor.items()})
 
     def forget(self, subjects: set[str]) -> None:
         """Faulty ranges of sources are others now."""

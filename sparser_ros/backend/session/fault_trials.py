@@ -17,7 +17,7 @@ from ..integrity.faults import (
     MOVED_AWAY,
     Fault,
 )
-from ..integrity.noise import RANGES, Noise, white_range_noise
+from ..integrity.noise import RANGES, Noise, noise_of, white_range_noise
 from ..integrity.odometry_errors import SCALE, TURN
 from .beacon_faults import (
     located_places,
@@ -29,6 +29,7 @@ from .beacon_faults import (
 )
 from .contest import Contest
 from .fault_search import Candidate, FaultSearch
+from .graph_store import FAILURES
 from .lasting_faults import lasting_faults, lengths_begun, lengths_ended, measured_again
 from .odometry_faults import failures_left_out, failures_that_go_on
 from .range_faults import bursts_left_out, closed, held_back, lengths_of_bursts, still_stands
@@ -42,7 +43,7 @@ _RANGES = (
 it explains the most."""
 _LEAST_NOISE = 4.0
 """Variance of ranges over the claimed one from which they are weighted by what it is."""
-_SAME_NOISE, _NOISE_ROUNDS = 0.3, 3
+_SAME_NOISE, _NOISE_ROUNDS, _SAME_FACTOR = 0.3, 3, 0.2
 """Difference of logarithms of such factors that changes nothing; and most solves that find one."""
 _ODOMETRY = (SCALE, TURN, FAILED)
 _GROUPS = (BURST, MOVED, MOVED_AWAY)
@@ -99,10 +100,20 @@ def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
 
 
 def weighted_by_noise(search: FaultSearch) -> Iterator[Candidate]:
-    """The map with measurements as noisy as the residuals beside what is at fault show them."""
-    before = search.treatment.noise
-    found = before.times(search.judgement.noise.noise)
-    if found.far_from(before, _SAME_NOISE):
+    """The map with measurements as noisy as the residuals beside what is at fault show them.
+
+    Larger noise counts once audits have found it for `window_s`: until then it may be a fault.
+    """
+    before, own, best = search.treatment.noise, search.contest.frame.subgraph, search.contest.best
+    try:
+        found = noise_of(
+            own.graph, own.of(best.whole), best.result.stats.weights,
+            search.config.backend.observability.range_sigma_floor_m, search.integrity, before)
+    except FAILURES:
+        return
+    found = search.attempts.lasting_noise(
+        before, found, search.store.newest_stamp_ns, search.integrity.window_s)
+    if not before or found.far_from(before, _SAME_FACTOR):
         yield from search.go_on(replace(search.treatment, noise=found))
 
 

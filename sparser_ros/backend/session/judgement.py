@@ -30,7 +30,6 @@ from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, FaultyRanges, examine
 from ..integrity.exchange import Pair
-from ..integrity.noise import Noise, NoiseFound, noise_of
 from ..integrity.odometry_errors import OdometryErrors
 from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import Observability, observe, position_determined
@@ -60,12 +59,8 @@ class Judgement:
     findings: tuple[Finding, ...] = ()
     gate_reasons: tuple[str, ...] = ()
     gate_robots: tuple[tuple[str, str], ...] = ()
-    noise: NoiseFound = field(default_factory=NoiseFound)
-    """At the best candidate."""
-    suspected: HiddenFaults | None = None
-    """What may be at fault, beside the noise that is claimed: a fault must not pass for noise."""
     undetected: HiddenFaults | None = None
-    """What may be at fault beside the noise that was found."""
+    """What may be at fault."""
     odometry_factors: dict[str, float] = field(default_factory=dict)
     bursts: tuple[FaultyRanges, ...] = ()
     """In rows of the solved subgraph."""
@@ -114,41 +109,30 @@ class Judgement:
 
 
 def judged(contest: Contest, config: SparserConfig) -> Judgement:
-    """Judge the best candidate, once no other placement starts a better one.
-
-    Faults are named beside the noise that measurements claim; what they determine, and which
-    faults may hide, follows the noise that they have.
-    """
-    first, noise_found = contest.best, _noise_in(contest, config)
-    seen = seen_in(contest, config, noise_found.noise)
-    if contest.best is not first:
-        noise_found = _noise_in(contest, config)    # A better map explains some of the noise.
-    noise = noise_found.noise
+    """Judge the best candidate, once no other placement starts a better one."""
+    seen = seen_in(contest, config)
     frame, best, errors = contest.frame, contest.best, contest.data.treatment.odometry_errors
     weights = weights_of_rows(frame, best.result.stats.weights)
     located = seen.landmark_located & frame.mask[len(frame.segments):]
     withheld, findings = _frame_of_map(
         frame, best.whole, located, contest.data.graph, config)
-    found = beside = _examined(best, frame, config, errors, Noise())
-    if noise:
-        beside = _examined(best, frame, config, errors, noise)
+    found = _examined(best, frame, config, errors)
     segments = against_rivals(
-        _segments(frame, seen, weights, config), contest, config, beside.undetected, noise)
+        _segments(frame, seen, weights, config), contest, config, found.undetected)
     whole = () if found.gate.passed else tuple(
         reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
-    undetected = beside.undetected
+    undetected = found.undetected
     if undetected is not None:
         undetected = replace(undetected, keyframes=frame.subgraph.poses[undetected.keyframes])
     return Judgement(
         segments, located, withheld,
         findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
-        noise_found, found.undetected, undetected, dict(found.odometry_factors), found.bursts,
-        beside.errors)
+        undetected, dict(found.odometry_factors), found.bursts, found.errors)
 
 
 def against_rivals(
     verdicts: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig,
-    hidden: HiddenFaults | None, noise: Noise,
+    hidden: HiddenFaults | None,
 ) -> tuple[SegmentVerdict, ...]:
     """Verdicts on the best candidate beside the others that fit about as well.
 
@@ -172,7 +156,7 @@ def against_rivals(
     for rival in sorted(elsewhere, key=lambda other: other.value)[:_MOST_EXAMINED]:
         if any(verdict.location is Location.LOCATED for verdict in result):
             there = _examined(
-                rival, contest.frame, config, contest.data.treatment.odometry_errors, noise)
+                rival, contest.frame, config, contest.data.treatment.odometry_errors)
             if there.undetected is not None:
                 result = beside_faults(result, contest, rival, hidden, there.undetected, config)
     return tuple(result)
@@ -221,13 +205,13 @@ def moves(contest: Contest, rival: Candidate) -> Array:
 
 
 def _examined(
-    one: Candidate, frame: Frame, config: SparserConfig, errors: OdometryErrors, noise: Noise
+    one: Candidate, frame: Frame, config: SparserConfig, errors: OdometryErrors
 ) -> Examination:
     """The monitors' findings; that they fail is one itself and must not end the audit."""
     subgraph = frame.subgraph
     try:
         return examine(
-            noise.applied_to(subgraph.graph), subgraph.of(one.whole), one.result.stats.weights,
+            subgraph.graph, subgraph.of(one.whole), one.result.stats.weights,
             config.backend.integrity, None if frame.gauge is None else frame.gauge_row, errors)
     except FAILURES as error:
         return Examination((Finding(
@@ -235,30 +219,17 @@ def _examined(
             f'{type(error).__name__}: {error}'),))
 
 
-def _noise_in(contest: Contest, config: SparserConfig) -> NoiseFound:
-    """What the residuals of the best candidate say of its noise; as claimed where none can."""
-    best, own = contest.best, contest.frame.subgraph
-    try:
-        return noise_of(
-            own.graph, own.of(best.whole), best.result.stats.weights,
-            config.backend.observability.range_sigma_floor_m, config.backend.integrity,
-            contest.data.treatment.noise)
-    except FAILURES:
-        return NoiseFound()
-
-
-def seen_in(contest: Contest, config: SparserConfig, noise: Noise) -> Observability:
+def seen_in(contest: Contest, config: SparserConfig) -> Observability:
     """What the measurements determine in the best candidate; better hypotheses are tried.
 
     The other placements that fit about as well in the rigid problem start solves of the whole
     graph; where one of them wins, it is judged in turn.
     """
     frame = contest.frame
-    graph = noise.applied_to(frame.graph)
     while True:
         best = contest.best
         seen = observe(
-            graph, best.whole, frame.segments, frame.gauge, config.backend.observability,
+            frame.graph, best.whole, frame.segments, frame.gauge, config.backend.observability,
             weights_of_rows(frame, best.result.stats.weights),
             rejected_weight=config.backend.rejected_weight)
         tried = {one.start for one in contest.candidates}

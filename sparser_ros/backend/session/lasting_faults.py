@@ -97,7 +97,7 @@ def _next_suspect(search: FaultSearch, kind: str, tried: set[str]) -> str | None
     for finding in search.judgement.findings:
         cause = f'{finding.kind} of {finding.subject}'
         if (finding.kind == kind and finding.subject not in barred
-                and stands_out(search.judgement.suspected, cause, search.flip_cost)
+                and stands_out(search.judgement.undetected, cause, search.flip_cost)
                 and search.due(cause)):
             return finding.subject
     return None

@@ -27,7 +27,6 @@ from ...solver.robust import KERNELS, squared_threshold
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, upper_share
 from ..integrity.examine import LASTING_ODOMETRY
 from ..integrity.faults import BURST, FAILED, Fault, ranges_of, stretch
-from ..integrity.noise import RANGES
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
 from .contest import WIDEST, Contest, robust_cost, run
 from .fault_search import Candidate, FaultSearch
@@ -197,13 +196,12 @@ def _with_end(search: FaultSearch, fault: Fault, contest: Contest) -> Contest:
 
     # The step after an interval is left out as well: what ends one step before shows this one.
     best = until(last - 1)
-    noise = max(search.judgement.noise.noise.factor(RANGES), 1.0)
     for later in np.unique(np.geomspace(1, len(ends), _MOST_ENDS).astype(int)).tolist():
         other = until(first + later - 1) if first + later < len(ends) else None
         if best is None or other is None:
             continue
         fewer = _measured(best) - _measured(other)
-        if (best.best.value - other.best.value) / noise > chdtri(max(fewer, 1), _GOES_ON):
+        if best.best.value - other.best.value > chdtri(max(fewer, 1), _GOES_ON):
             best, last = other, first + later
     return contest if last == first else until(last) or contest
 

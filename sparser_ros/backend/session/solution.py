@@ -302,18 +302,13 @@ class Verdict:
     """What its map is made with: the faults that are known, and what the operator has said as far
     as the audit knew."""
     noise: Noise = field(default_factory=Noise)
-    """Factors on the variances that measurements are weighted by, as residuals show them."""
+    """What residuals show, in factors on the variances that measurements claim."""
     variance: dict[str, float] = field(default_factory=dict)
-    """By robot and landmark: variance of its place by the noise as it is, over that by the claimed
-    noise."""
+    """By robot and landmark: variance of its place by that noise, over that by the one which
+    measurements are weighted by."""
     final: bool = True
     """False while a start from scratch of the same data is to follow."""
     seconds: float = 0.0
-
-    @property
-    def noise_sigmas(self) -> dict[str, float]:
-        """By source in words: standard deviation as residuals show it over the claimed one."""
-        return self.treatment.noise.times(self.noise).sigmas
 
     @property
     def tells(self) -> bool:

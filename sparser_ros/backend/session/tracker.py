@@ -344,7 +344,7 @@ class Tracker:
             placed=self._names, anchored=frame[0],
             quarantined=store.treatment.quarantined,
             covariances=places.covariances, protection=places.protection,
-            noise={} if verdict is None else verdict.noise_sigmas)
+            noise={} if verdict is None else verdict.noise.sigmas)
 
     def _findings(self) -> tuple[Finding, ...]:
         found = self._announced

@@ -21,7 +21,7 @@ from ...graph.finding import Finding
 from ..integrity.exchange import Pair, exchange_finding, exchanged
 from ..integrity.faults import BURST, KINDS, LENGTH, ONGOING, Fault
 from ..integrity.hypotheses import ANTENNA
-from ..integrity.noise import RANGES, Noise
+from ..integrity.noise import ODOMETRY, RANGES, Noise
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
 from ..integrity.places import known_names
 from ..integrity.radio_errors import RadioErrors
@@ -214,6 +214,12 @@ class Treatment:
             found.append(Finding(
                 RANGE_NOISE, 'ranges', f'ranges are {times:.1f} times noisier than they claim: '
                 f'that is allowed for; set ranges.min_sigma_m to {sigma:.2g}', times))
+        for robot in graph.robots:
+            times = math.sqrt(self.noise.factor(ODOMETRY, robot))
+            if times > NOISY:
+                found.append(Finding(
+                    'odometry_noise', robot, f'the odometry of {robot} is {times:.1f} times noisier '
+                    'than it claims: that is allowed for', times))
         off = self.radio_errors
         known = known_names(graph)
         for kind, row in KINDS.items():

@@ -21,7 +21,6 @@ from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments
 from ..integrity.faults import FAILED
 from ..integrity.gate import MOST, astray, denying, misfit_words
-from ..integrity.noise import CLOSURES, RANGES, SIGHTINGS
 from .graph_store import GraphStore
 from .solution import Location, RobotLocation, SegmentVerdict, Verdict
 
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
 _LEAST_S = 0.1
 """Steps of odometry that take less say nothing of the speed of a robot."""
-_SOURCES = {'ranges': RANGES, 'relative_poses': CLOSURES, 'sightings': SIGHTINGS}
-"""Tables of which measurements can deny a map, and the source of their noise."""
+_DENYING = 'relative_poses', 'sightings'
+"""Tables of which measurements can deny a map, beside ranges."""
 
 
 def contradictions(
@@ -47,22 +46,20 @@ def contradictions(
     placed = replace(store.treatment, faults=store.treatment.of(FAILED))
     left = store.now.left_out('ranges')
     left = left[placed.counts(whole, 'ranges', whole.ranges)[left]]
-    factor = {table: max(verdict.noise.factor(kind), 1.0) for table, kind in _SOURCES.items()}
     ranges = graph.ranges.take(rows['ranges']).append(whole.ranges.take(left))
-    ranges = ranges.replaced(precision=ranges.precision / factor['ranges'])
     measured = whole.replaced(ranges=ranges)
     error = np.sqrt(ranges.precision) * range_residuals(measured, estimate)
     with np.errstate(over='ignore'):
         parts = [_measured(whole, ranges, error**2, 1)]
     for kind, table in graph.typed():
-        if kind.name not in factor or kind.name == 'ranges':
+        if kind.name not in _DENYING:
             continue
         chosen, square = rows[kind.name], squares[kind.name]
         if kind.name == 'relative_poses':
             closures = ~graph.relative_poses.odometry[chosen]
             chosen, square = chosen[closures], square[closures]
         parts.append(_measured(
-            graph, table.take(chosen), square / factor[kind.name],
+            graph, table.take(chosen), square,
             kind.degrees_of_freedom(graph.dimension)))
     stamp_ns, size, ends = (
         np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))

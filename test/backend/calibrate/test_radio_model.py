@@ -138,8 +138,9 @@ def test_what_else_explains_residuals_is_no_fault_of_the_odometry(
     share = np.diag([200.0, 200.0, 1e6])
     share[:2, 2] = with_ranges
     parts = VarianceComponents(
-        ((MOVES, 'A'), (TURNS, 'A'), (RANGES, '')), None,
-        expected + np.array([*excess, 0.0]), share, expected)
+        ((MOVES, 'A'), (TURNS, 'A'), (RANGES, '')), np.eye(3),
+        expected + np.array([*excess, 0.0]), np.column_stack([
+            share, expected - np.sum(share, axis=1)]))
     log = OdometryNoise().after(parts, shared).noise.log_factor
     assert [part for part, _ in log] == blamed
     assert all(np.sign(value) == np.sign(excess[part == TURNS]) for (part, _), value in log.items())

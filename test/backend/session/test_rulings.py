@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from backend_world import config, filled, graph_of, longer, ticks, two_robots
 
+from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.rulings import Ruling, Rulings, count
 from sparser_ros.backend.session.session import Session
@@ -53,7 +54,8 @@ def test_newest_increments_count_as_in_the_whole_graph():
     rulings = ignore('pair', 'B', 'L2').with_ruling(Ruling('doubt', 'radio', ('A',)))
     rulings = rulings.with_ruling(Ruling('doubt', 'odometry', ('B',)))
     store = filled(GraphStore(2), parts[:3])
-    store.treat(Treatment(rulings=rulings, range_noise=4.0))
+    store.treat(Treatment(rulings=rulings, noise=Noise({
+        ('ranges', ''): 1.4, ('odometry', 'A'): -0.7})))
     before = store.graph
     filled(store, parts[3:])
     news = store.newest(merged(parts[3:]))

@@ -11,7 +11,6 @@ from backend_world import config, filled, lived, pair_world, two_robots
 from sparser_ros.backend.integrity.doubts import Rows
 from sparser_ros.backend.integrity.faults import BURST, stretch
 from sparser_ros.backend.integrity.gate import _beyond_robust, astray, denying
-from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.session.contest import Contest
 from sparser_ros.backend.session.frame import frame_of, initial_pose
 from sparser_ros.backend.session.graph_store import GraphStore
@@ -91,7 +90,7 @@ def said_of(store, estimate):
     rows = {name: np.arange(len(table)) for name, table in store.graph.tables().items()}
     return contradictions(
         store, estimate, rows, squared_residuals(store.graph, estimate),
-        SimpleNamespace(segments=(), noise=Noise()), config())
+        SimpleNamespace(segments=()), config())
 
 
 @pytest.mark.parametrize('left_out', [False, True])
@@ -160,7 +159,7 @@ def test_another_map_that_fits_about_as_well_leaves_its_robots_ambiguous(
     both.candidates += [contest.best, dataclasses.replace(
         contest.best, start='hypothesis', value=contest.best.value + gap,
         whole=dataclasses.replace(contest.best.whole, translation=moved))]
-    a, b = against_rivals(found.segments, both, options, None, Noise())
+    a, b = against_rivals(found.segments, both, options, None)
     assert a.location is Location.LOCATED
     assert b.location is (Location.AMBIGUOUS if ambiguous else Location.LOCATED)
     assert not ambiguous or ('chi-square' in b.missing and 'has it 5.0 m away' in b.missing)
