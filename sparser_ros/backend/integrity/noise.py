@@ -16,7 +16,7 @@ the map is solved with; Helmert 1907). It is solved for f >= 0 by the updates of
 Lucy, every source having its claim as `PRIOR_MEASUREMENTS` further residuals, so that a source of
 which little is known keeps it. S comes from random signs (Hutchinson). A fault is no noise:
 cells count as `_CLIP` of the standard deviations that they have then, at most (Huber's proposal 2,
-1964), which bears up to a third of faulty ones.
+1964), so that a few faulty ones say little.
 
 Calibration takes q and S of single rows, and steps by restricted maximum likelihood
 (`calibrate.self_calibration.OdometryNoise`). A live map is weighted by these factors

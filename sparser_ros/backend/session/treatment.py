@@ -218,8 +218,8 @@ class Treatment:
             times = math.sqrt(self.noise.factor(ODOMETRY, robot))
             if times > NOISY:
                 found.append(Finding(
-                    'odometry_noise', robot, f'the odometry of {robot} is {times:.1f} times noisier '
-                    'than it claims: that is allowed for', times))
+                    'odometry_noise', robot, f'the odometry of {robot} is {times:.1f} times '
+                    'noisier than it claims: that is allowed for', times))
         off = self.radio_errors
         known = known_names(graph)
         for kind, row in KINDS.items():

@@ -10,7 +10,11 @@ from scipy.stats import multivariate_normal
 
 from sparser_ros.backend.integrity import undetected
 from sparser_ros.backend.integrity.faults import hypotheses_of
-from sparser_ros.backend.integrity.hypotheses import ANTENNA, common_hypotheses
+from sparser_ros.backend.integrity.hypotheses import (
+    ANTENNA,
+    common_hypotheses,
+    odometry_scales,
+)
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of
 from sparser_ros.config import SolverConfig
@@ -249,3 +253,20 @@ def test_an_antenna_reassures_about_no_other_fault():
     np.testing.assert_allclose(
         likely[kept], dataclasses.replace(less, evidence=sure.evidence[kept]).likely(0.01))
     assert np.all(likely[~kept] > 0.3)
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_jitter_of_estimated_poses_is_no_odometry_that_is_too_short(dimension):
+    """Ranges that claim too little noise move every pose by more than it drives to the next one."""
+    place = world(dimension=dimension)
+    made = exact(graph(place, share=0.0), place.truth)
+    random = np.random.default_rng(0)
+    jitter = random.normal(scale=0.15, size=place.truth.translation.shape)
+    estimate = dataclasses.replace(place.truth, translation=place.truth.translation + jitter)
+    for error in (0.0, 0.1):
+        rel = made.relative_poses
+        model = linear_model(made.replaced(relative_poses=rel.replaced(
+            translation=rel.translation / (1 - error))), estimate, {})
+        scales = odometry_scales(model)
+        share = -np.linalg.solve((scales.T @ scales).toarray(), scales.T @ model.residual)
+        np.testing.assert_allclose(share, error, atol=0.04)

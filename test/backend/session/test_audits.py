@@ -242,7 +242,8 @@ def test_verdicts_survive_encoding():
             Fault(BURST, 'B', (3.0,), ((1, 2), (4, 9)), 8, 'long', ('A',), 6, 2.0, 9)),
             RadioErrors({'A': 0.1}, {'B': (0.2, -0.1)}),
             Rulings((Ruling('ignore', 'pair', ('A', 'L0'), 3, 4),), 2), ((3, 1),), (('A', 'B'),),
-            Noise({('odometry', 'B'): 0.5, ('ranges', ''): -1.0})))
+            Noise({('odometry', 'B'): 0.5})),
+        noise=Noise({('odometry', 'B'): 0.5, ('ranges', ''): -1.0}), variance={'B': 0.3})
     packet = decode(verdict_message(verdict, Answer(2, 3)))
     assert packet.answer == Answer(2, 3) and same(packet.body, verdict)
 

@@ -21,11 +21,11 @@ NOISE_ALONE = IntegrityConfig(
 
 
 def judged(world, increments=None, integrity=NOISE_ALONE, radios=None, **backend):
-    """The solution after four increments, and the graph."""
+    """The solution after four increments, the graph and the verdict."""
     options = config(world.dimension, world.names, KERNEL, integrity=integrity, **backend)
     session = Session(replace(options, radios=radios or {}))
     ticks(session, increments or world.increments(4))
-    return session.solve(), session.tracker.graph
+    return session.solve(), session.tracker.graph, session.tracker._verdict
 
 
 def beside(estimate, points, dimension):
@@ -53,17 +53,19 @@ def positions(joint, poses, dimension):
 @pytest.mark.parametrize('known', [(), (0, 1, 2, 3)])
 def test_covariances_are_those_of_the_whole_graph_by_the_noise_as_it_is(known):
     world = pair_world(known=known)
-    solution, graph = judged(world)
+    solution, graph, verdict = judged(world)
     stated = solution.covariances
     assert stated.gauge == (KNOWN_POSITIONS if known else NETWORK)
     assert all(state.location is Location.LOCATED for state in solution.robots)
     rows = [graph.n_poses - 2, graph.n_poses - 1]
     weights = dict(solution.stats.weights)
     whole = marginal_covariance(graph, solution.estimate, rows, range(4), weights=weights)
+    factor = [verdict.variance[name] for name in 'AB']
     assert stated.variance_factor == pytest.approx(1.0, abs=0.5)
     scale = np.abs(whole.poses).max()
     if known:
-        np.testing.assert_allclose(stated.poses, whole.poses, atol=1e-7 * scale)
+        np.testing.assert_allclose(
+            stated.poses, np.array(factor)[:, None, None] * whole.poses, atol=1e-7 * scale)
         assert np.all(whole.landmarks == 0) and np.all(stated.landmarks == 0)
         return
     joint = positions(whole.joint, 2, 2)
@@ -72,7 +74,7 @@ def test_covariances_are_those_of_the_whole_graph_by_the_noise_as_it_is(known):
         order = [*datum, 4 + number]
         at = (2 * np.array(order)[:, None] + np.arange(2)).ravel()
         keep = beside(points[order], 5, 2)
-        expected = (keep @ joint[np.ix_(at, at)] @ keep.T)[-2:, -2:]
+        expected = factor[number] * (keep @ joint[np.ix_(at, at)] @ keep.T)[-2:, -2:]
         np.testing.assert_allclose(stated.poses[number][:2, :2], expected, atol=1e-6 * scale)
         assert np.all(np.linalg.eigvalsh(stated.poses[number]) > 0)
 
@@ -82,7 +84,7 @@ def test_errors_that_sound_sources_have_are_in_the_covariance():
     world = pair_world(known=())
     increments, sigma = world.increments(4), {}
     for floor in (1e-6, 0.1, 0.3):
-        solution, _ = judged(world, increments, replace(NOISE_ALONE, bias_floor_m=floor))
+        solution, _, _ = judged(world, increments, replace(NOISE_ALONE, bias_floor_m=floor))
         stated = solution.covariances.poses[:, :2, :2]
         sigma[floor] = np.sqrt(np.linalg.eigvalsh(stated)[:, -1])
     assert np.all(sigma[1e-6] < sigma[0.1]) and np.all(sigma[0.1] < sigma[0.3])
@@ -102,17 +104,18 @@ def test_without_a_factor_there_is_no_covariance():
 def test_what_is_stated_does_not_depend_on_whose_start_the_map_is_relative_to(dimension):
     world = pair_world(dimension, seed=7, known=())
     increments = world.increments(4)
-    stated = {}
+    stated, claimed = {}, {}
     for robot in 'AB':
-        solution, graph = judged(world, increments, gauge_robot=robot)
+        solution, graph, verdict = judged(world, increments, gauge_robot=robot)
         assert solution.covariances.gauge == NETWORK
         assert np.all(solution.landmark_located)
         stated[robot] = solution.covariances
+        factor = np.array([verdict.variance[name] for name in 'AB'])[:, None, None]
+        claimed[robot] = solution.covariances.poses[:, :dimension, :dimension] / factor
     a, b = stated['A'], stated['B']
     # The axes of the two maps differ, so does what rounding leaves of a zero, and the noise that is
     # estimated with random signs.
-    for left, right in ((a.landmarks, b.landmarks), (
-            one.poses[:, :dimension, :dimension] for one in (a, b))):
+    for left, right in ((a.landmarks, b.landmarks), (claimed['A'], claimed['B'])):
         np.testing.assert_allclose(
             np.linalg.eigvalsh(left), np.linalg.eigvalsh(right), rtol=0.1,
             atol=1e-3 * left.max())
@@ -120,6 +123,7 @@ def test_what_is_stated_does_not_depend_on_whose_start_the_map_is_relative_to(di
         graph, solution.estimate, [], range(4), weights=dict(solution.stats.weights)).joint
     keep, d = beside(solution.estimate.landmarks, 4, dimension), dimension
     expected = (keep @ joint @ keep.T).reshape(4, d, 4, d)[np.arange(4), :, np.arange(4)]
+    expected *= np.array([verdict.variance[f'L{k}'] for k in range(4)])[:, None, None]
     np.testing.assert_allclose(b.landmarks, expected, atol=1e-3 * expected.max())
 
 

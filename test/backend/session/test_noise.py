@@ -1,13 +1,14 @@
-"""Ranges that claim far too little noise are weighted by the noise that they have."""
+"""Measurements are weighted by the noise that they have, whatever they claim."""
 
 import numpy as np
 import pytest
 from backend_world import ROBUST, config, errors_in_map, filled, graph_of, longer, two_robots
 
-from sparser_ros.backend.integrity.noise import white_range_noise
+from sparser_ros.backend.integrity.noise import Noise, noise_of, white_range_noise
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.treatment import RANGE_NOISE
+from sparser_ros.backend.session.treatment import RANGE_NOISE, Treatment
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import Estimate
 
 
@@ -80,3 +81,53 @@ def test_robots_are_placed_whatever_noise_their_ranges_claim(times):
         assert 'min_sigma_m to 0.05' in told[0].text or 'min_sigma_m to 0.04' in told[0].text
         np.testing.assert_allclose(
             session.graph.ranges.precision, 1 / 0.05**2, rtol=0.5, err_msg='of every increment')
+
+
+def claiming(increment, robot, times):
+    """The increment with odometry of a robot that claims so many times its noise."""
+    rel = increment.relative_poses
+    square = np.where(increment.poses.robot[rel.j - rel.j.min()] == robot, times**2, 1.0)
+    return increment.replaced(relative_poses=rel.replaced(
+        tau=rel.tau / square, kappa=rel.kappa / square))
+
+
+@pytest.mark.parametrize('times', [6.0, 0.2])
+def test_odometry_is_weighted_by_the_noise_that_it_has(times):
+    """Smaller noise counts at once, larger noise once it has shown for a window."""
+    world = two_robots(steps=300, seed=3)
+    # The odometry of this world is twice as good as it claims.
+    parts = [claiming(one, 1, times / 2) for one in world.increments(15)]
+    session, sigma = Session(config(robots=world.names, solver=ROBUST)), []
+    for one in parts:
+        session.add(one)
+        solution = session.solve(True)
+        sigma.append(np.exp(session.auditor.audit().treatment.noise.log_factor[
+            'odometry', 'B'] / 2))
+    # Of odometry that ranges hold from all sides little is known: the claim still counts.
+    assert 1 / times < sigma[-1] < 0.6 if times > 1.0 else 1.4 < sigma[-1] < 1 / times
+    if times < 1.0:
+        window = int(IntegrityConfig().window_s / 10.0)
+        np.testing.assert_allclose(sigma[:window], 1.0, atol=1e-3)
+    rel = session.graph.relative_poses
+    claim = graph_of(parts).relative_poses.tau
+    np.testing.assert_allclose(
+        (claim / rel.tau)[session.graph.poses.robot[rel.j] == 1], sigma[-1]**2, rtol=1e-6)
+    assert {one.location for one in solution.robots} == {Location.LOCATED}
+
+
+def test_noise_far_beyond_its_claim_is_told():
+    whole = graph_of(two_robots(steps=8, seed=3).increments(1))
+    noise = Noise({('odometry', 'A'): 1.0, ('odometry', 'B'): 2.0, ('ranges', ''): 2.0})
+    told = {one.subject: one.value for one in Treatment(noise=noise).findings(whole, 0)}
+    assert told == {'B': pytest.approx(np.e), 'ranges': pytest.approx(np.e)}
+
+
+def test_a_few_slips_are_no_noise():
+    world = two_robots(steps=300, seed=3)
+    whole = graph_of(world.increments(4))
+    rel, truth = whole.relative_poses, world.truth
+    honest = noise_of(whole, truth, {}, 0.0).sigmas['odometry of B']
+    bad = (whole.poses.robot[rel.j] == 1) & (whole.poses.index[rel.j] % 100 < 2)
+    slipping = whole.replaced(relative_poses=rel.replaced(
+        translation=rel.translation + 0.3 * bad[:, None]))
+    assert honest < noise_of(slipping, truth, {}, 0.0).sigmas['odometry of B'] < 2.5 * honest
