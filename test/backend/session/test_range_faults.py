@@ -162,7 +162,7 @@ def bent(seed, numbers):
     return found, session
 
 
-@pytest.mark.parametrize('seed', [1, 5])
+@pytest.mark.parametrize('seed', [1, 2])
 def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
     found, _ = bent(seed, (2, 4, 6, 7))
     for number, findings in found.items():
@@ -183,7 +183,7 @@ def test_nothing_is_doubted_where_odometry_does_not_hold_what_it_claims(
     truly = fault_search.judged
     monkeypatch.setattr(fault_search, 'judged', lambda *contest: dataclasses.replace(
         truly(*contest), odometry_factors={'B': factor}))
-    found, session = bent(1, (2, 4))
+    found, session = bent(2, (2, 4))
     verdict = session.auditor.audit()
     assert bool(verdict.treatment.of(BURST)) == doubted
     assert any(one.kind == 'range_burst' for one in found[4]) == doubted
