@@ -43,7 +43,7 @@ _RANGES = (
 it explains the most."""
 _LEAST_NOISE = 4.0
 """Variance of ranges over the claimed one from which they are weighted by what it is."""
-_SAME_NOISE, _NOISE_ROUNDS, _SAME_FACTOR = 0.3, 3, 0.2
+_SAME_NOISE, _NOISE_ROUNDS = 0.3, 3
 """Difference of logarithms of such factors that changes nothing; and most solves that find one."""
 _ODOMETRY = (SCALE, TURN, FAILED)
 _GROUPS = (BURST, MOVED, MOVED_AWAY)
@@ -113,7 +113,7 @@ def weighted_by_noise(search: FaultSearch) -> Iterator[Candidate]:
         return
     found = search.attempts.lasting_noise(
         before, found, search.store.newest_stamp_ns, search.integrity.window_s)
-    if not before or found.far_from(before, _SAME_FACTOR):
+    if not before or found.far_from(before, _SAME_NOISE):
         yield from search.go_on(replace(search.treatment, noise=found))
 
 
