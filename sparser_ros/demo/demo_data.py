@@ -121,7 +121,7 @@ def report_of(
             (float(value) for key, value in callbacks.items() if key.endswith(f'.{figure}')),
             default=None) for figure in ('max_ms', 'max_cpu_ms')},
         'cost_on_file': None,
-        'cost_on_file_published': None,
+        'cost_on_file_solved': None,
         'range_residual_median_m': None,
     }
     if estimate is not None and graph is not None:
@@ -133,11 +133,9 @@ def report_of(
         if data.graph is not None:
             own, result['cost_on_file_note'] = on_file(data.graph, graph, estimate)
             if own is not None:
-                result['cost_on_file_published'] = cost(data.graph, own)
-                # The node weighs measurements by the noise that it has found, and takes faults off
-                # them: by the file's own weights its optimum is compared with other solvers.
+                result['cost_on_file'] = cost(data.graph, own)
                 with contextlib.suppress(SparserError):
-                    result['cost_on_file'] = solve(
+                    result['cost_on_file_solved'] = solve(
                         data.graph, SolverConfig(), initial=own).stats.cost_final
     result['passed'] = bool(
         settled_after_s is not None and messages['unaccounted'] == 0
@@ -277,8 +275,8 @@ def summary(result: dict[str, Any], out: Path) -> str:
         f'  cost         {text(result.get("cost_final"))}'
         + (f', on the file {text(result["cost_on_file"])} {result.get("cost_on_file_note", "")}'
            if 'cost_on_file_note' in result else '')
-        + (f' (as published {text(result["cost_on_file_published"])})'
-           if result['cost_on_file_published'] is not None else ''),
+        + (f', solved from there {text(result["cost_on_file_solved"])}'
+           if result['cost_on_file_solved'] is not None else ''),
         f'  ranges       median residual {text(result["range_residual_median_m"], " m")} as '
         'measured',
         f'  position     RMSE {text(result.get("ate_rmse_m"), " m")}, '

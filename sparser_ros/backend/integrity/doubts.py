@@ -7,7 +7,7 @@ is that a source fails as often as the others do, at the upper end of what their
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,6 +33,12 @@ _STEADY = 0.5
 
 BURST_TIMES = ' from '
 """What follows in the words for a burst are its times."""
+
+
+def kept_weights(weights: Mapping[str, Array]) -> dict[str, Array]:
+    """Robust weights by table, 0 for what is rejected."""
+    return {table: np.where(values < REJECTED_WEIGHT, 0.0, values)
+            for table, values in weights.items() if len(values)}
 
 
 @dataclass(frozen=True)

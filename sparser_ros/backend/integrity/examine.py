@@ -29,6 +29,7 @@ from .doubts import (
     doubt_finding,
     doubted_sources,
     exceeds,
+    kept_weights,
     lasting,
 )
 from .faults import JUMP, hypotheses_of
@@ -100,7 +101,7 @@ def examine(
         sources, rows, doubted_sources(sources, rows, false_alarm), false_alarm, config)
     taken = {doubt.source for doubt in doubts}
     found = bursts(sources, rows, taken, false_alarm, config)
-    weight = _kept(weights).get('ranges', np.ones(len(graph.ranges)))
+    weight = kept_weights(weights).get('ranges', np.ones(len(graph.ranges)))
     root = np.sqrt(weight)
     stretches = [*shifts(
         sources, rows, weight, taken | {burst.source for burst in found}, false_alarm, config),
@@ -152,12 +153,6 @@ def bent_edges(graph: Graph, estimate: Estimate) -> dict[str, int]:
         if len(own := np.flatnonzero(rel.odometry & (robot == number)))}
 
 
-def _kept(weights: Mapping[str, Array]) -> dict[str, Array]:
-    """Robust weights, 0 for what is rejected."""
-    return {table: np.where(values < REJECTED_WEIGHT, 0.0, values)
-            for table, values in weights.items() if len(values)}
-
-
 def _rows(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> Rows:
     error = -range_residuals(graph, estimate)
     whitened = error * np.sqrt(graph.ranges.precision)
@@ -185,7 +180,7 @@ def _explained(
     """Faults with a cause: swapped labels, misplaced beacons, biases, odometry; and what may
     hide."""
     gain = float(chdtri(graph.dimension, false_alarm))
-    kept = _kept(weights)
+    kept = kept_weights(weights)
     if found_bursts and 'ranges' in kept:
         # Rejected, a burst would have no say in what explains it.
         for burst in found_bursts:

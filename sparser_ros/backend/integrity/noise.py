@@ -41,6 +41,7 @@ from ...graph.ends import owners, stamps_of
 from ...graph.estimate import antennas
 from ...solver.covariance import normal_solver
 from ..observability.datum import Outside, relative_to
+from .doubts import kept_weights
 from .hypotheses import odometry_scales, odometry_turns
 from .linear_model import LinearModel, keyframes_of, linear_model, newest_poses
 
@@ -57,7 +58,6 @@ PROBES = 12
 """Random signs for each source; traces are uncertain by 1 / sqrt(12) of what sums of squares are.
 """
 _STEPS = 300
-_REJECTED_WEIGHT = 0.1
 _NEIGHBOURS_S, _LEAST_NEIGHBOURS = 10.0, 30
 """Time within which errors of the map hardly change, and so many ranges with two neighbours."""
 _ALIKE = 4.0
@@ -86,6 +86,10 @@ class Noise:
         """From `values`; as claimed for None."""
         return cls({(kind, name): value for kind, name, value in values or ()})
 
+    def with_factor(self, kind: str, factor: float) -> Noise:
+        """With another factor of a kind that is not told apart by robots."""
+        return Noise({**self.log_factor, (kind, ''): float(np.log(factor))})
+
     def times(self, other: Noise) -> Noise:
         """With the factors of another one as well."""
         return Noise({name: self.log_factor.get(name, 0.0) + other.log_factor.get(name, 0.0)
@@ -93,13 +97,11 @@ class Noise:
 
     def beside(self, other: Noise) -> Noise:
         """What is left of it where another one is counted already."""
-        return Noise({name: log - other.log_factor.get(name, 0.0)
-                      for name, log in self.log_factor.items()})
+        return self.times(Noise({name: -log for name, log in other.log_factor.items()}))
 
     def far_from(self, other: Noise, log_factor: float) -> bool:
         """Whether a factor differs by more than that logarithm."""
-        return any(abs(self.log_factor.get(name, 0.0) - other.log_factor.get(name, 0.0)) > (
-            log_factor) for name in (*self.log_factor, *other.log_factor))
+        return any(abs(log) > log_factor for log in self.beside(other).log_factor.values())
 
     def applied_to(self, graph: Graph) -> Graph:
         """A graph with these variances."""
@@ -144,7 +146,7 @@ def noise_of(
     those found are multiplied with them.
     """
     config, taken = config or IntegrityConfig(), taken or Noise()
-    parts = variance_components(linear_model(graph, estimate, _kept(weights)), config)
+    parts = variance_components(linear_model(graph, estimate, kept_weights(weights)), config)
     claim = np.array([1 / taken.factor(*name) for name in parts.names])
     factor = np.ones(len(claim))
     for _ in range(_CLIPPED_ROUNDS):
@@ -235,11 +237,6 @@ def white_range_noise(graph: Graph, estimate: Estimate) -> float:
     return float(middle) if middle < _ALIKE * lower else 0.0
 
 
-def _kept(weights: Mapping[str, Array]) -> dict[str, Array]:
-    """Robust weights, 0 for what is rejected."""
-    return {name: np.where(w < _REJECTED_WEIGHT, 0.0, w) for name, w in weights.items()}
-
-
 def _of_rows(sums: sp.csr_matrix, member: Array) -> Array:
     """(rows, g): whose each row is: it belongs to its cell, a cell to its sources."""
     return np.asarray((sums != 0).T.astype(float) @ member)
@@ -277,7 +274,7 @@ def variance_by(
     one that they are weighted by, over its variance where they have not; both relative to keyframes
     of all paths.
     """
-    model = linear_model(graph, estimate, _kept(weights))
+    model = linear_model(graph, estimate, kept_weights(weights))
     sums, sources, member = _cells(model, False)
     of_row = np.exp(_of_rows(sums, member) @ np.array([
         noise.log_factor.get(source, 0.0) for source in sources]))

@@ -87,7 +87,8 @@ class ExchangeTrials:
         if contest.data.treatment == self._bare:
             return contest
         named = self.solved(self._bare, contest, contest.best.whole, ())
-        if named is not None:
+        if named is not None and contest.data.treatment.faults:
+            # Starts from scratch have confirmed the map only with these.
             self._settle(named)
         return named
 

@@ -17,7 +17,7 @@ from ..integrity.faults import (
     MOVED_AWAY,
     Fault,
 )
-from ..integrity.noise import RANGES, Noise, noise_of, white_range_noise
+from ..integrity.noise import RANGES, noise_of, white_range_noise
 from ..integrity.odometry_errors import SCALE, TURN
 from .beacon_faults import (
     located_places,
@@ -44,7 +44,7 @@ it explains the most."""
 _LEAST_NOISE = 4.0
 """Variance of ranges over the claimed one from which they are weighted by what it is."""
 _SAME_NOISE, _NOISE_ROUNDS = 0.3, 3
-"""Difference of logarithms of such factors that changes nothing; and most solves that find one."""
+"""Difference of logarithms of factors that changes nothing; and most solves that find one."""
 _ODOMETRY = (SCALE, TURN, FAILED)
 _GROUPS = (BURST, MOVED, MOVED_AWAY)
 """Faults that are told as a whole: an examination may have named a part of them."""
@@ -74,28 +74,27 @@ def look_for_faults(search: FaultSearch, *, denied: bool) -> None:
 
 
 def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
-    """The map with ranges as noisy as they are, where they claim far less.
+    """The map with ranges as noisy as they are, where they have far more noise than counts.
 
-    By their likelihood: a factor f on n variances costs n log f. Noise is measured first, since
-    under claims that are far too small most ranges look like faults.
+    By their likelihood: a factor f on n variances costs n log f. It is measured before faults,
+    since under claims that are far too small most ranges look like faults.
     """
-    before, contest = search.treatment.noise.factor(RANGES), search.contest
+    before, contest = search.treatment.noise, search.contest
     for _ in range(_NOISE_ROUNDS):
         subgraph, factor = contest.frame.subgraph, contest.data.treatment.noise.factor(RANGES)
         ratio = white_range_noise(subgraph.graph, subgraph.of(contest.best.whole))
-        found = factor * ratio if factor * ratio > _LEAST_NOISE else 1.0
-        if not ratio or abs(np.log(found / factor)) < _SAME_NOISE or (
-                before == factor == 1.0 and not search.due('noise of ranges')):
+        if factor * ratio < _LEAST_NOISE or np.log(ratio) < _SAME_NOISE or (
+                contest is search.contest and not search.due('noise of ranges')):
             break
-        other = search.solved(replace(search.treatment, noise=Noise({
-            **search.treatment.noise.log_factor, (RANGES, ''): float(np.log(found))})), contest)
+        other = search.solved(replace(
+            search.treatment, noise=before.with_factor(RANGES, factor * ratio)), contest)
         if other is None:
             return
         contest = other
-    log_factor = float(np.log(contest.data.treatment.noise.factor(RANGES) / before))
+    log_factor = float(np.log(
+        contest.data.treatment.noise.factor(RANGES) / before.factor(RANGES)))
     count = len(contest.frame.subgraph.graph.ranges)
-    gain = search.contest.best.value - contest.best.value - count * log_factor
-    if contest is not search.contest and (before != 1.0 or gain > search.flip_cost):
+    if search.contest.best.value - contest.best.value > count * log_factor + search.flip_cost:
         yield Candidate(contest)
 
 
@@ -113,6 +112,10 @@ def weighted_by_noise(search: FaultSearch) -> Iterator[Candidate]:
         return
     found = search.attempts.lasting_noise(
         before, found, search.store.newest_stamp_ns, search.integrity.window_s)
+    white = before.factor(RANGES)
+    if white > _LEAST_NOISE:
+        white *= min(white_range_noise(own.graph, own.of(best.whole)), 1.0)
+        found = found.with_factor(RANGES, max(white, found.factor(RANGES)))
     if not before or found.far_from(before, _SAME_NOISE):
         yield from search.go_on(replace(search.treatment, noise=found))
 

@@ -199,6 +199,7 @@ def test_odometry_that_is_too_long_is_solved_for_and_its_robot_stays_located():
     assert alone(1, 1.0) == (40, 0)
     for seed in (1, 2):
         located, wrong = alone(seed, 1.15)
+        # 5 % is the accepted risk.
         assert located == 40 and wrong <= 2
 
 
