@@ -124,10 +124,7 @@ def examine(
     at_fault = {one.subject for one in findings if one.kind in LASTING_ODOMETRY}
     factors, noisy = _odometry(graph, windows, false_alarm, config, at_fault)
     findings += [finding for finding in noisy if finding.subject not in named]
-    gate = gate_of(
-        graph.robots, sources, rows, [
-            finding for finding in findings
-            if (finding.kind, finding.subject) not in errors.size], config)
+    gate = gate_of(graph.robots, sources, rows, config)
     frame = '' if gauge is not None else frame_reason(
         graph, findings, config.fault_size * config.bias_floor_m)
     if config.gate and frame:

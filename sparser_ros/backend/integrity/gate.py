@@ -30,7 +30,6 @@ the prior less that of the estimate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -41,7 +40,6 @@ from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...graph.ends import RangeEnds
-from ...graph.finding import Finding
 from ...graph.parts import find_segments
 from ...graph.precision import rotation_variance, translation_variance
 from ...linalg.rotations import rotation_jacobian
@@ -108,8 +106,6 @@ def _square(graph: Graph, estimate: Estimate, rows: Index, edges: Index) -> floa
     return float(error @ np.linalg.solve(covariance, error))
 
 
-_BENDING = frozenset({'odometry_scale', 'odometry_turn', 'odometry_jump'})
-"""Faults that bend the path of their robot, which no robust weight takes out of the estimate."""
 _RIGHT_LEFT = 0.25
 """Of the share of right measurements, what is left of it under a fault."""
 _WIDER = 5.0
@@ -247,17 +243,15 @@ class Gate:
 
 
 def gate_of(
-    graph_robots: tuple[str, ...], sources: RangeEnds, rows: Rows, findings: Sequence[Finding],
-    config: IntegrityConfig,
+    graph_robots: tuple[str, ...], sources: RangeEnds, rows: Rows, config: IntegrityConfig,
 ) -> Gate:
-    """The gate at an estimate, from the newest ranges and from what was found."""
+    """The gate at an estimate, from the newest ranges."""
     if not config.gate:
         return Gate()
     newest = float(sources.seconds.max(initial=0.0))
     recent = sources.seconds >= newest - config.window_s
     whole = _beyond_robust(rows, recent)
-    robots = {name: finding.text for finding in findings if finding.kind in _BENDING
-              for name in finding.subjects}
+    robots: dict[str, str] = {}
     for number, name in enumerate(graph_robots):
         own = np.flatnonzero(sources.at(number))
         own = own[np.argsort(-sources.seconds[own], kind='stable')]
@@ -270,8 +264,7 @@ def gate_of(
             rows, recent & sources.at(number))
         if reason:
             robots[name] = reason
-    return Gate(not whole, (f'the map as a whole: {whole}',) if whole else (),
-                {name: robots[name] for name in graph_robots if name in robots})
+    return Gate(not whole, (f'the map as a whole: {whole}',) if whole else (), robots)
 
 
 def _beyond_robust(rows: Rows, part: Mask) -> str:

@@ -70,9 +70,7 @@ class Observability:
     location: tuple[Location, ...]
     missing: tuple[str, ...]
     landmark_located: Mask
-    heading_sigma_rad: Array
-    """(b,): of the newest pose of every segment."""
-    position_sigma_m: Array
+    sigma: Uncertainty
     alternatives: tuple[Alternative, ...] = ()
     hypotheses: tuple[AlternativePlacement, ...] = ()
     """Other placements of everything that fit about as well, best first."""
@@ -150,8 +148,7 @@ def _judged(case: _Case) -> Observability:
     landmark[[v - count for v in by_variable if v >= count]] = False
     landmark[fixed] = True
     return Observability(
-        tuple(location), tuple(missing), landmark, sigma.heading, sigma.position, found,
-        hypotheses, gap)
+        tuple(location), tuple(missing), landmark, sigma, found, hypotheses, gap)
 
 
 def _case(
@@ -172,19 +169,12 @@ def _verdict(
     case: _Case, segment: int, sigma: Uncertainty, other: Alternative | None
 ) -> tuple[Location, str]:
     linked = _linked(case.whole, segment)
-    position = sigma.position[segment]
     if segment != case.gauge and linked == 0:
         return Location.UNLOCATED, (
             'no range or closure ties it to the robots or beacons located in map')
-    if position >= case.config.alert_limit_m:
-        if segment == case.gauge:
-            return Location.UNLOCATED, (
-                f'its pose is uncertain by {position:.1f} m; ranges, or a return to places seen '
-                'before, are missing')
-        how = 'position undetermined' if position > UNDETERMINED_M else (
-            f'position uncertain by {position:.1f} m')
+    if sigma.position[segment] >= UNDETERMINED_M:
         return Location.UNLOCATED, (
-            f'{how}: its {linked} constraints come from too few places; ranges '
+            f'position undetermined: its {linked} constraints come from too few places; ranges '
             'from more places, or more motion, are missing')
     if other is not None and other.kind == 'position':
         if other.gap < 0:
@@ -193,10 +183,10 @@ def _verdict(
         return Location.AMBIGUOUS, (
             f'two places fit its measurements about as well: here, and {other.words}; ranges '
             'from places off the present line, or more motion, are missing')
-    if sigma.heading[segment] >= case.config.heading_sigma_rad or other is not None:
+    if other is not None:
         return Location.POSITION_ONLY, (
-            'heading undetermined: it has hardly moved; motion between ranges, or a loop '
-            'closure, is missing')
+            f'two headings fit its measurements about as well: the present one, and {other.words}; '
+            'motion between ranges, or a loop closure, is missing')
     return Location.LOCATED, ''
 
 

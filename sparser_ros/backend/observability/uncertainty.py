@@ -1,14 +1,16 @@
-"""Standard deviations from the Gauss-Newton information of the rigid problem, in its datum."""
+"""Standard deviations from the Gauss-Newton information of the rigid problem, in its datum.
+
+They tell what is determined at all, and which landmarks are located. How sure the poses are that
+robots are located at is told at ticks (session/belief.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from ...array_types import Array, Index, Mask
+from ...array_types import Array, Mask
 from ...graph import Estimate
 from ...graph.parts import OdometrySegments
 from ...linalg.rotations import rotation_jacobian
@@ -47,124 +49,96 @@ def uncertainty(
     Without absolute data it is relative to the datum (datum.py): landmarks and newest poses of
     other segments whose standard deviation is below `limit_m`. Which these are is first seen from
     the gauge robot's whole path; where they are too few, all pieces of sure segments are the datum.
-    Of an upright map a path that sees more serves as well: the tick chooses (session/belief.py).
+    Of an upright map a path that sees more serves as well.
     """
-    d, count = problem.dimension, problem.pieces
-    normal, _ = problem.normal_equations(problem.identity())
-    weak = np.full(problem.unknowns, 1 / _UNKNOWN_M**2)
-    size = d + problem.turns
-    weak[:count * size].reshape(count, size)[:, d:] = 1 / _UNKNOWN_RAD**2
-    if gauge is not None:
-        weak[problem.held(int(pieces.first[gauge]))] = _HELD
-    scale = 1 / np.sqrt(np.diag(normal) + weak)
-    scaled = scale[:, None] * (normal + np.diag(weak)) * scale
+    d, b = problem.dimension, len(segments)
     factor = _variance_factor(problem) if variance_factor is None else variance_factor
-    covariance = factor * scale[:, None] * np.linalg.inv(scaled) * scale
-    newest = pieces.last
-    arm = estimate.translation[segments.last] - problem.centers[newest]
-    carry = np.concatenate(
-        [np.broadcast_to(np.eye(d), (len(newest), d, d)), rotation_jacobian(arm)], axis=2)
-    bodies = _Bodies(problem, newest, carry, np.concatenate([
-        estimate.translation[segments.last], problem.centers[count:-1]]), covariance, factor)
+    covariance = factor * _covariance(
+        problem, None if gauge is None else int(pieces.first[gauge]))
+    place = np.concatenate([
+        estimate.translation[segments.last], problem.centers[problem.pieces:-1]])
+    bodies = _motions(problem, pieces, place[:b])
+
+    def told(motion: Array) -> Uncertainty:
+        square = motion @ covariance @ np.swapaxes(motion, 1, 2)
+        position = _largest(square[:, :d, :d])
+        return Uncertainty(_largest(square[:b, d:, d:]), position[:b], position[b:], factor)
+
     if gauge is None:
-        return bodies.uncertainty(bodies.rows)
+        return told(bodies)
     own = segments.robot == segments.robot[gauge]
     paths = [pieces.segment == gauge]
     if np.sum(own) > 1:
         # Odometry that began anew: all its segments, unless the newer ones are too loose to help.
         paths.append(own[pieces.segment])
-
-    def best(paths: list[Mask]) -> Uncertainty:
-        return min((bodies.uncertainty(partial(bodies.beside_path, rest=_rest(problem, path)))
-                    for path in paths), key=lambda seen: float(np.sum(seen.position**2)))
-
-    robot = np.concatenate([segments.robot, np.full(len(bodies.place) - len(newest), -1)])
+    carried = np.tile(np.eye(d + problem.turns), (len(place), 1, 1))
+    carried[:, :d, d:] = rotation_jacobian(place)
+    robot = np.concatenate([segments.robot, np.full(len(place) - b, -1)])
     # A robot stands where its newest segment ends.
     ends = robot < 0
     ends[[segments.newest(k) for k in np.unique(segments.robot)]] = True
+
+    def beside(path: Mask) -> Array:
+        """Motions in the frame in which the pieces of a path are at rest."""
+        return np.asarray(bodies - carried @ _rest(problem, path))
 
     def beside_each_other(seen: Uncertainty) -> Uncertainty:
         """Each body relative to those others that are sure as `seen` from one path; where these
         are too few, to all pieces of sure segments."""
         sure = np.concatenate([seen.position, seen.landmark]) < limit_m
-        path = sure[:len(newest)][pieces.segment]
-        rest = _rest(
-            problem, path if np.any(path) else pieces.segment == int(np.argmin(pieces.first)))
+        path = sure[:b][pieces.segment]
+        relative = beside(
+            path if np.any(path) else pieces.segment == int(np.argmin(pieces.first)))
+        for body in range(len(place)):
+            others = np.flatnonzero(sure & ends & ((robot != robot[body]) | (robot < 0)))
+            others = others[others != body]
+            motion = relative_to(place[body], place[others], problem.outside)
+            if motion is not None:
+                relative[body] = bodies[body] - motion @ (
+                    bodies[others, :d].reshape(-1, problem.unknowns))
+        return told(relative)
 
-        def rows(body: int) -> Array:
-            others = sure & ends & ((robot != robot[body]) | (robot < 0))
-            others[body] = False
-            relative = bodies.beside(body, np.flatnonzero(others))
-            return bodies.beside_path(body, rest) if relative is None else relative
-
-        return bodies.uncertainty(rows)
-
-    own_seen = best(paths)
+    own_seen = min((told(beside(path)) for path in paths),
+                   key=lambda found: float(np.sum(found.position**2)))
     found = beside_each_other(own_seen)
     if not problem.outside:
         return found
-    seen = max([own_seen, *(best([pieces.segment == segment]) for segment in np.unique(
+    seen = max([own_seen, *(told(beside(pieces.segment == segment)) for segment in np.unique(
         pieces.segment) if segment != gauge)],
         key=lambda seen: int(np.sum(seen.position < limit_m)))
-    if seen is own_seen:
-        return found
-    # Two robots of an upright map that know each other are sure, the gauge robot or not.
+    # Robots of an upright map that know each other are sure, the gauge robot or not.
     other = beside_each_other(seen)
-    return replace(other, heading=np.minimum(found.heading, other.heading),
-                   position=np.minimum(found.position, other.position))
+    return found if seen is own_seen else replace(
+        other, heading=np.minimum(found.heading, other.heading),
+        position=np.minimum(found.position, other.position))
 
 
-@dataclass(frozen=True)
-class _Bodies:
-    """Newest poses of segments, then landmarks, in a rigid problem."""
+def _covariance(problem: RigidProblem, gauge: int | None) -> Array:
+    """Of all unknowns at the estimate, by the claimed noise; the `gauge` piece does not move."""
+    d, count, size = problem.dimension, problem.pieces, problem.dimension + problem.turns
+    normal, _ = problem.normal_equations(problem.identity())
+    weak = np.full(problem.unknowns, 1 / _UNKNOWN_M**2)
+    weak[:count * size].reshape(count, size)[:, d:] = 1 / _UNKNOWN_RAD**2
+    if gauge is not None:
+        weak[problem.held(gauge)] = _HELD
+    scale = 1 / np.sqrt(np.diag(normal) + weak)
+    scaled = scale[:, None] * (normal + np.diag(weak)) * scale
+    return np.asarray(scale[:, None] * np.linalg.inv(scaled) * scale)
 
-    problem: RigidProblem
-    newest: Index
-    """(b,): newest piece of every segment."""
-    carry: Array
-    """(b, d, d + turns): displacement of the newest pose by the motion of that piece."""
-    place: Array
-    """(b + m, d), metres."""
-    covariance: Array
-    """Of all unknowns."""
-    factor: float
-    """The variance factor in it."""
 
-    def rows(self, body: int) -> Array:
-        """(d or d + turns, unknowns): displacement of a body, its turn below it."""
-        problem, b, d = self.problem, len(self.newest), self.problem.dimension
-        if body >= b:
-            row = np.zeros((d, problem.unknowns))
-            row[:, problem.columns(problem.pieces + body - b)] = np.eye(d)
-            return row
-        at = problem.columns(int(self.newest[body]))
-        row = np.zeros((d + problem.turns, problem.unknowns))
-        row[:d, at] = self.carry[body]
-        row[d:, at.start + d:at.stop] = np.eye(problem.turns)
-        return row
-
-    def beside(self, body: int, others: Index) -> Array | None:
-        """The same relative to other bodies; None where these are too few."""
-        d, row = self.problem.dimension, self.rows(body)
-        motion = relative_to(self.place[body], self.place[others], self.problem.outside)
-        if motion is None:
-            return None
-        moved = np.concatenate([self.rows(int(k))[:d] for k in others])
-        return np.asarray(row - motion[:len(row)] @ moved)
-
-    def beside_path(self, body: int, rest: Array) -> Array:
-        """The same in the frame of `_rest`."""
-        d, row = self.problem.dimension, self.rows(body)
-        move = np.concatenate([np.eye(d), rotation_jacobian(self.place[body][None])[0]], axis=1)
-        return np.asarray(row - np.concatenate([move @ rest, rest[d:]])[:len(row)])
-
-    def uncertainty(self, rows: Callable[[int], Array]) -> Uncertainty:
-        """Of all bodies, whose displacements are `rows` of the unknowns."""
-        d, b = self.problem.dimension, len(self.newest)
-        squares = [row @ self.covariance @ row.T for row in map(rows, range(len(self.place)))]
-        turns, moves = (np.array([_largest(square) for square in part]) for part in (
-            [square[d:, d:] for square in squares[:b]], [square[:d, :d] for square in squares]))
-        return Uncertainty(turns, moves[:b], moves[b:], self.factor)
+def _motions(problem: RigidProblem, pieces: Pieces, newest: Array) -> Array:
+    """(b + m, d + turns, unknowns): displacement and turn of the newest pose (b, d) of every
+    segment, then of landmarks, which do not turn."""
+    d, b = problem.dimension, len(newest)
+    motion = np.zeros((b + len(problem.centers) - problem.pieces - 1, d + problem.turns,
+                       problem.unknowns))
+    for body, piece in enumerate(pieces.last.tolist()):
+        motion[body, :, problem.columns(piece)] = np.eye(d + problem.turns)
+        motion[body, :d, problem.columns(piece)][:, d:] = rotation_jacobian(
+            (newest[body] - problem.centers[piece])[None])[0]
+    for body in range(b, len(motion)):
+        motion[body, :d, problem.columns(problem.pieces + body - b)] = np.eye(d)
+    return motion
 
 
 def _rest(problem: RigidProblem, own: Mask) -> Array:
@@ -198,8 +172,8 @@ def _variance_factor(problem: RigidProblem) -> float:
     return max(1.0, problem.cost(problem.identity()) / free) if free > 0 else 1.0
 
 
-def _largest(covariance: Array) -> float:
-    """Square root of the largest eigenvalue; infinite where it is not known."""
-    if not np.all(np.isfinite(covariance)):
-        return np.inf
-    return float(np.sqrt(max(np.linalg.eigvalsh(covariance)[-1], 0.0)))
+def _largest(covariance: Array) -> Array:
+    """(k,): square roots of largest eigenvalues of (k, d, d); infinite where not known."""
+    known = np.all(np.isfinite(covariance), axis=(1, 2))
+    values = np.linalg.eigvalsh(np.where(known[:, None, None], covariance, 0.0))[:, -1]
+    return np.where(known, np.sqrt(np.maximum(values, 0.0)), np.inf)

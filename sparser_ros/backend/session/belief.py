@@ -196,10 +196,16 @@ def _beside(
     headings = {
         state.robot: risk for state in scene.robots if state.location is Location.LOCATED
         and state.robot in views and (risk := _heading_risk(state.robot, scene, config))}
+    turned = {
+        robot: f'heading too uncertain for the size of the map: {risk.reason}'
+        for robot, risk in headings.items() if risk.probability > limit}
+    turned |= {
+        robot: 'heading undetermined: it has hardly moved; motion between ranges, or a loop '
+        'closure, is missing' for robot, view in views.items()
+        if view.heading_sigma >= config.observability.heading_sigma_rad}
     robots = tuple(
-        replace(state, location=Location.POSITION_ONLY, missing=(
-            f'heading too uncertain for the size of the map: {risk.reason}'))
-        if (risk := headings.get(state.robot)) and risk.probability > limit else state
+        replace(state, location=Location.POSITION_ONLY, missing=turned[state.robot])
+        if state.robot in turned and state.location is Location.LOCATED else state
         for state in scene.robots)
     risks = {robot: max(risk, along.get(robot, risk), key=lambda seen: seen.probability)
              for robot, risk in risks.items()}

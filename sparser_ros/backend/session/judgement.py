@@ -292,8 +292,7 @@ def _segments(
                 'no range or closure ties it to the robots or beacons located in map')
         result.append(SegmentVerdict(
             int(segments.first[number]), graph.robots[segments.robot[number]], location, missing,
-            float(share[number]), float(apart[number]), float(seen.position_sigma_m[number]),
-            float(seen.heading_sigma_rad[number])))
+            float(share[number]), float(apart[number]), float(seen.sigma.position[number])))
     return tuple(result)
 
 

@@ -144,6 +144,12 @@ class View:
         d = len(self.relative)
         return self.pose[:d, :d]
 
+    @property
+    def heading_sigma(self) -> float:
+        """Standard deviation of the heading about its worst axis, rad."""
+        d = len(self.relative)
+        return float(np.sqrt(max(np.linalg.eigvalsh(self.pose[d:, d:])[-1], 0.0)))
+
     def of(self, part: Array) -> Array:
         """(d, k) of displacements (b, d, k) of all bodies."""
         d = len(self.relative)

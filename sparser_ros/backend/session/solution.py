@@ -265,8 +265,6 @@ class SegmentVerdict:
     """Distance to the farthest other placement that fits about as well; 0 = there is none."""
     sigma_m: float = 0.0
     """Standard deviation of its newest position, in the worst direction."""
-    sigma_rad: float = 0.0
-    """That of its newest heading."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from sparser_ros.io.simulation import Simulation
 from sparser_ros.io.simulation import graph_of as graph_of_run
 from sparser_ros.solver.robust import KERNELS, squared_threshold
 
-LOCATED, POSITION, UNLOCATED = Location.LOCATED, Location.POSITION_ONLY, Location.UNLOCATED
+LOCATED, UNLOCATED = Location.LOCATED, Location.UNLOCATED
 AMBIGUOUS = Location.AMBIGUOUS
 APART_M, FLOOR_M = 1.0, 0.1
 
@@ -38,18 +38,18 @@ def judged(world, gauge=0, graph=None, estimate=None):
         ObservabilityConfig())
 
 
-@pytest.mark.parametrize(('kinds', 'locations', 'missing'), [
-    (('curved', 'curved'), (LOCATED, LOCATED), ''),
-    (('curved', 'still'), (LOCATED, POSITION), 'heading'),
-    (('still', 'curved'), (LOCATED, UNLOCATED), 'undetermined'),
-    (('curved', 'curved', 'still'), (LOCATED, LOCATED, POSITION), 'heading')])
-def test_robots_that_move_locate_each_other(kinds, locations, missing):
+@pytest.mark.parametrize(('kinds', 'locations', 'heading'), [
+    (('curved', 'curved'), (LOCATED, LOCATED), True),
+    (('curved', 'still'), (LOCATED, LOCATED), False),
+    (('still', 'curved'), (LOCATED, UNLOCATED), False),
+    (('curved', 'curved', 'still'), (LOCATED, LOCATED, LOCATED), False)])
+def test_robots_that_move_locate_each_other(kinds, locations, heading):
     d = len(kinds) if len(kinds) > 2 else 2
     starts = np.array([[0, 0, 0], [5, 2, 1], [1, 4, -3]])[:len(kinds), :d]
     seen = judged(World(kinds, starts, dimension=d))
     assert seen.location == locations
-    assert missing in seen.missing[-1] and bool(missing) == bool(seen.missing[-1])
-    assert missing or seen.heading_sigma_rad[1] < 0.2
+    assert ('undetermined' in seen.missing[-1]) == (locations[-1] is UNLOCATED)
+    assert (seen.sigma.heading[-1] < 0.2) == heading
 
 
 @pytest.mark.parametrize(('rows', 'words'), [([3], 'undetermined'), ([], 'no range or closure')])
@@ -87,7 +87,8 @@ def test_known_beacons_fix_the_frame(known):
     world = World(
         ['curved', 'still'], [[0, 0], [4, 2]], beacons=[[3, 6], [8, -4], [-5, 3]], known=known)
     seen = judged(world, gauge=None)
-    assert seen.location == (LOCATED, POSITION)
+    assert seen.location == (LOCATED, LOCATED)
+    assert seen.sigma.heading[0] < 0.2 < seen.sigma.heading[1]
     assert np.all(seen.landmark_located)
 
 
@@ -104,7 +105,7 @@ def test_a_closure_locates_a_robot_at_once(sigma_rad):
     graph = graph.replaced(relative_poses=graph.relative_poses.append(closure))
     seen = judged(world, graph=graph)
     assert seen.location == (LOCATED, LOCATED)
-    assert seen.heading_sigma_rad[1] < 0.2 and seen.position_sigma_m[1] < 0.33
+    assert seen.sigma.heading[1] < 0.2 and seen.sigma.position[1] < 0.33
 
 
 @pytest.mark.parametrize('share', [0.1, 0.4])
@@ -115,7 +116,8 @@ def test_rejected_ranges_change_no_verdict(share):
     graph = graph_of(world.increments(1))
     options = ObservabilityConfig()
     clean = observe(graph, world.truth, find_segments(graph), None, options)
-    assert clean.location == (LOCATED, LOCATED, POSITION)
+    assert clean.location == (LOCATED, LOCATED, LOCATED)
+    assert clean.sigma.heading[1] < 0.2 < clean.sigma.heading[2]
     # A share of the ranges is 5 to 20 m too long, and rejected.
     random = np.random.default_rng(1)
     false = random.uniform(size=len(graph.ranges)) < share
@@ -124,7 +126,7 @@ def test_rejected_ranges_change_no_verdict(share):
                    {'ranges': np.where(false, 1e-4, 1.0)})
     assert seen.location == clean.location
     blind = observe(spoilt, world.truth, find_segments(graph), None, options)
-    assert LOCATED not in blind.location
+    assert np.all((blind.sigma.position > 1.0) | (np.array(blind.location) == AMBIGUOUS))
 
 
 def test_robots_that_two_known_beacons_tie_to_map_are_mirrored_together():
@@ -154,12 +156,10 @@ def test_a_wrong_placement_shows_the_right_one_as_the_better_hypothesis():
     assert np.max(np.linalg.norm(best.estimate.translation - world.truth.translation, axis=1)) < 1
 
 
-def test_a_gauge_robot_that_has_drifted_is_not_located():
-    short = judged(World(['curved'], [[0, 0]], steps=40))
-    assert short.location == (LOCATED,)
-    long = judged(World(['straight'], [[0, 0]], steps=600))
-    assert long.location == (UNLOCATED,)
-    assert 'uncertain by' in long.missing[0]
+def test_a_gauge_robot_that_has_drifted_is_uncertain_beside_its_own_path():
+    short, long = (judged(World([kind], [[0, 0]], steps=steps)).sigma.position[0]
+                   for kind, steps in (('curved', 40), ('straight', 600)))
+    assert short < 1.0 < long
 
 
 def test_how_sure_places_are_beside_each_other_does_not_depend_on_the_gauge_robot(dimension):
@@ -208,8 +208,8 @@ def test_a_second_stretch_that_nothing_ties_does_not_blur_the_frame():
         relative_poses=edges.take(np.flatnonzero(edges.j != before)),
         ranges=ranges.take(np.flatnonzero(ranges.source < before)))
     seen = judged(world, graph=graph)
-    assert seen.position_sigma_m[find_segments(graph).newest(0)] > 100
-    assert seen.position_sigma_m[find_segments(graph).newest(1)] < 1
+    assert seen.sigma.position[find_segments(graph).newest(0)] > 100
+    assert seen.sigma.position[find_segments(graph).newest(1)] < 1
 
 
 def driven(robots, seconds, seed, known=0):

@@ -175,18 +175,18 @@ def test_what_is_not_located_is_written_and_marked(tmp_path, capsys):
                  '--minutes', '0.3', '--range-rate', '0.3', '--odometry-rate', '5']) == 0
     assert main(['replay', str(tmp_path / 'bag'), '--tum', str(tmp_path), '--plot',
                  str(tmp_path / 'map.png'), '--run', str(tmp_path / 'run')]) == 3
-    assert 'undetermined: B' in capsys.readouterr().err
+    assert 'B: ambiguous (two places fit' in capsys.readouterr().out
     report = json.loads((tmp_path / 'run' / 'report.json').read_text())
     assert report['locations']['A']['location'] == 'located'
-    assert report['locations']['B']['location'] == 'unlocated'
+    assert report['locations']['B']['location'] == 'ambiguous'
     for folder in (tmp_path, tmp_path / 'odometry_rate'):
         first, *poses = (folder / 'B.tum').read_text().splitlines()
-        assert first.startswith('# not trusted: B is unlocated in map (')
+        assert first.startswith('# not trusted: B is ambiguous in map (')
         assert np.loadtxt(folder / 'B.tum').shape == (len(poses), 8) and len(poses) > 10
         assert not (folder / 'A.tum').read_text().startswith('#')
     assert (tmp_path / 'map.png').stat().st_size > 10_000
     assert main(['report', str(tmp_path / 'run')]) == 0
-    assert 'robot B</td><td>unlocated (' in (tmp_path / 'run/report.html').read_text()
+    assert 'robot B</td><td>ambiguous (' in (tmp_path / 'run/report.html').read_text()
 
 
 @pytest.fixture(scope='module')

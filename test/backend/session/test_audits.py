@@ -136,7 +136,7 @@ def test_a_better_map_that_moves_a_located_robot_is_announced():
     # Otherwise B would not be located there: its newest ranges do not fit and do not determine it.
     tracker = tracker_of(
         increments, in_a_wrong_basin(session, good), integrity=IntegrityConfig(gate=False),
-        observability=ObservabilityConfig(alert_limit_m=1000.0))
+        observability=ObservabilityConfig(alert_limit_m=1000.0, heading_sigma_rad=3.0))
     tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.AGREE, treatment=Treatment()))
     tracker.solve()
     tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.BETTER_MAP))

@@ -93,7 +93,7 @@ def placed(evidence, metres, *, axis=0, dimension=2, variance=1.0, accepted=None
         hidden, evidence=found, lone_shift=shift, lone=0.1 * hidden.lone)
     backend = dataclasses.replace(
         session.tracker.config.backend, integrity=IntegrityConfig(**options),
-        observability=ObservabilityConfig(**accepted or {}))
+        observability=ObservabilityConfig(**{'heading_sigma_rad': 3.0, **(accepted or {})}))
     scene, cautions = belief.without_the_doubtful(
         scene_for(dimension, {'B': variance}), hidden, backend)
     assert [one.robot for one in scene.robots] == ['A', 'B']
