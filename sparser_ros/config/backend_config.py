@@ -109,9 +109,6 @@ class IntegrityConfig:
     turn_floor_rad_s: float = option(
         0.001, 'a steady error of the odometry in turning below this rate is no fault '
         '(0.001 rad/s = 3.4 degrees a minute)', unit='rad/s', lower=0.0, upper=1.0, live=True)
-    variance_floor: float = option(
-        2.0, 'noise whose variance is below this multiple of the claimed one is no fault',
-        lower=1.0, upper=1e6, live=True)
     gate: bool = option(
         True, 'robots whose newest data do not fit the map are withdrawn; false: only '
         'reported', live=True)

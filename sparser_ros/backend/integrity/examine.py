@@ -1,4 +1,4 @@
-"""All monitors at one estimate: findings that name sources, the gate, and odometry's true noise.
+"""All monitors at one estimate: findings that name sources, and what may hide.
 
 Pure functions of arrays. The false-alarm probability of each single test is the configured rate
 per hour, over the windows in an hour, over the number of tests: union bound, so that correlated
@@ -33,7 +33,6 @@ from .doubts import (
     lasting,
 )
 from .faults import JUMP, hypotheses_of
-from .gate import Gate, OdometryWindows, gate_of, odometry_windows
 from .hypotheses import ALTIMETER, ANTENNA, HEIGHT, Hypothesis, common_hypotheses
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_errors import OdometryErrors
@@ -72,12 +71,11 @@ class Examination:
 
     findings: tuple[Finding, ...] = ()
     """Worst first."""
-    gate: Gate = field(default_factory=Gate)
+    unclear: str = ''
+    """Why no frame of map can be trusted, or ''."""
     bursts: tuple[FaultyRanges, ...] = ()
     """Ranges that are faulty together, of the `range_burst` findings."""
     undetected: HiddenFaults | None = None
-    odometry_factors: dict[str, float] = field(default_factory=dict)
-    """Found over claimed variance of each robot's odometry; 1 where chance explains the rest."""
     errors: OdometryErrors = field(default_factory=OdometryErrors)
     """What is to be taken off odometry."""
 
@@ -96,7 +94,6 @@ def examine(
     sources = range_ends(graph)
     rows = _rows(graph, estimate, weights)
     false_alarm = _false_alarm(graph, sources, config)
-    windows = odometry_windows(graph, estimate, config.window_s)
     doubts = lasting(
         sources, rows, doubted_sources(sources, rows, false_alarm), false_alarm, config)
     taken = {doubt.source for doubt in doubts}
@@ -121,14 +118,8 @@ def examine(
         findings.append(found[0].finding(np.zeros(0)))
         named.add(found[0].subject)
     findings += _closures(graph, weights) + _levels(graph, estimate, weights, false_alarm)
-    at_fault = {one.subject for one in findings if one.kind in LASTING_ODOMETRY}
-    factors, noisy = _odometry(graph, windows, false_alarm, config, at_fault)
-    findings += [finding for finding in noisy if finding.subject not in named]
-    gate = gate_of(graph.robots, sources, rows, config)
     frame = '' if gauge is not None else frame_reason(
         graph, findings, config.fault_size * config.bias_floor_m)
-    if config.gate and frame:
-        gate = replace(gate, passed=False, reasons=(*gate.reasons, frame))
     bent, seconds = bent_edges(graph, estimate), sources.seconds
     named_bursts = {one.subject: one for one in findings if one.kind == 'range_burst'}
     faulty = tuple(
@@ -137,7 +128,8 @@ def examine(
                 (seconds[burst.rows] >= burst.begin_s) & (seconds[burst.rows] <= burst.end_s)],
             burst.end_s, bent.get(burst.subject))
         for burst in (*stretches, *found) if burst.subject in named_bursts)
-    return Examination(tuple(findings), gate, faulty, undetected, factors, likely)
+    return Examination(
+        tuple(findings), frame if config.gate else '', faulty, undetected, likely)
 
 
 def bent_edges(graph: Graph, estimate: Estimate) -> dict[str, int]:
@@ -304,28 +296,3 @@ def _levels(
                 f'{size:+.1f} m: what is below is not the floor, or its altimeter drifts',
                 share, '%'))
     return found
-
-
-def _odometry(
-    graph: Graph, windows: OdometryWindows, false_alarm: float, config: IntegrityConfig,
-    at_fault: set[str],
-) -> tuple[dict[str, float], list[Finding]]:
-    """Variance factors of all robots, and findings of those far beyond what they claim.
-
-    Of robots `at_fault` the odometry is known to be worse than claimed: chance needs no excluding.
-    """
-    factors, found = {}, []
-    for number, name in enumerate(graph.robots):
-        square = windows.of(number)
-        degrees = graph.dimension * len(square)
-        total = float(np.sum(square))
-        # Of few windows the mean scatters: what chance explains counts as claimed.
-        sure = degrees > 0 and total > chdtri(degrees, false_alarm)
-        believed = sure or (degrees > 0 and name in at_fault)
-        factors[name] = max(1.0, total / degrees) if believed else 1.0
-        if sure and total > config.variance_floor * chdtri(degrees, false_alarm):
-            times = float(np.sqrt(factors[name]))
-            found.append(Finding(
-                'odometry_noise', name,
-                f'the odometry of {name} is {times:.1f} times noisier than it claims', times, ''))
-    return factors, found

@@ -1,6 +1,6 @@
 """The gate before publishing: whether the newest data agree with the map, robot by robot.
 
-One test of fit, for audits and for every tick between them. Of the residuals z of a robot's
+One test of fit, at every tick. Of the residuals z of a robot's
 measurements, in standard deviations as they scatter, a share u is usually wrong, and k times as
 large: their density is f_u = (1 - u) N(0, 1) + u N(0, k^2). Under a fault that goes on a share p is
 wrong, 1 - p = (1 - u) / 4. The likelihood ratio of the newest n measurements,
@@ -19,92 +19,16 @@ factor: the displacement is estimated robustly, its prior the way that the robot
 and integrated out around its best value (Laplace). Right residuals have the density (1 - u) N(0, 1)
 and wrong ones u / k of its peak, whatever their size. So the risk is one of hidden faults
 (undetected.py), of a fault that shows by what came since the audit.
-
-How far a path leaves its odometry is told window by window, against the noise that it claims. Over
-a window from pose p to pose q the estimate says R_p^T (t_q - t_p), odometry X_p^-1 X_q. Their
-difference e has at most the covariance C that the odometry claims: sum of 1 / tau, and the heading
-noise of each step times the way still to go. So e^T C^-1 e is at most chi-square with d degrees of
-freedom: of independent data, the mean of the estimate less that of the prior has the covariance of
-the prior less that of the estimate.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtrik, chdtrc, ndtri, softmax
+from scipy.special import chdtrc, softmax
 
-from ...array_types import Array, Index, Mask
-from ...config.backend_config import IntegrityConfig
-from ...graph import Estimate, Graph
-from ...graph.ends import RangeEnds
-from ...graph.parts import find_segments
-from ...graph.precision import rotation_variance, translation_variance
-from ...linalg.rotations import rotation_jacobian
-from .doubts import Rows
-
-
-@dataclass(frozen=True)
-class OdometryWindows:
-    """One row per window of one robot, in time order."""
-
-    robot: Index
-    end_s: Array
-    """Time of its last pose since the first pose of the graph."""
-    square: Array
-    """e^T C^-1 e."""
-
-    def of(self, robot: int) -> Array:
-        """Squares of one robot's windows, oldest first."""
-        return self.square[self.robot == robot]
-
-
-def odometry_windows(graph: Graph, estimate: Estimate, window_s: float) -> OdometryWindows:
-    """Disjoint windows of unbroken odometry.
-
-    The poses of the graph hold T_odom_base, as increments bring them.
-    """
-    segments = find_segments(graph)
-    rel = graph.relative_poses
-    edges = np.flatnonzero(rel.odometry)
-    into = np.full(graph.n_poses, -1, dtype=np.int64)
-    into[rel.j[edges]] = edges
-    begin = int(graph.poses.stamp_ns.min()) if graph.n_poses else 0
-    robot, end, square = [], [], []
-    for segment in range(len(segments)):
-        rows = np.flatnonzero(segments.of_pose == segment)
-        seconds = (graph.poses.stamp_ns[rows] - begin) * 1e-9
-        number = np.floor((seconds - seconds[0]) / window_s)
-        cuts = np.r_[0, np.flatnonzero(np.diff(number)) + 1, len(rows) - 1]
-        for first, last in pairwise(cuts):
-            part = rows[first:last + 1]
-            # A short window at the end says little and would only cost a degree of freedom.
-            if len(part) < 2 or seconds[last] - seconds[first] < window_s / 2:
-                continue
-            robot.append(int(segments.robot[segment]))
-            end.append(float(seconds[last]))
-            square.append(_square(graph, estimate, part, into[part[1:]]))
-    return OdometryWindows(
-        np.array(robot, dtype=np.int64), np.array(end), np.array(square, dtype=float))
-
-
-def _square(graph: Graph, estimate: Estimate, rows: Index, edges: Index) -> float:
-    d, rel = graph.dimension, graph.relative_poses
-    first, last = rows[0], rows[-1]
-    odometry = graph.poses.rotation[first].T @ (
-        graph.poses.translation[rows] - graph.poses.translation[first]).T
-    found = estimate.rotation[first].T @ (
-        estimate.translation[last] - estimate.translation[first])
-    to_go = (odometry[:, -1:] - odometry[:, 1:]).T
-    turned = rotation_jacobian(to_go)
-    heading = rotation_variance(rel.kappa[edges], d)
-    covariance = np.sum(translation_variance(rel.tau[edges])) * np.eye(d) + np.einsum(
-        'k,kij,klj->il', heading, turned, turned)
-    error = found - odometry[:, -1]
-    return float(error @ np.linalg.solve(covariance, error))
-
+from ...array_types import Array, Mask
 
 _RIGHT_LEFT = 0.25
 """Of the share of right measurements, what is left of it under a fault."""
@@ -118,13 +42,6 @@ _EXCLUDED = 0.01
 """Evidence below which the newest measurements are right."""
 _HALF = 0.5
 """Share of misfits beyond which robust estimates have no guarantee, however usual it is."""
-_LARGEST_NOISE = 3.0
-"""Standard deviation of newest ranges over the claimed one that no robust estimate survives."""
-_MEDIAN_SIGMA = float(ndtri(0.75))
-"""Median of |z| for a standard normal z."""
-_CHANCE = 0.05
-"""Probability, of ranges within the limits, of a bound beyond them: a robot is then withdrawn for
-some seconds, which is the lesser evil."""
 MOST = 200
 """So many of the newest measurements of a robot are looked at: the rest says nothing of now."""
 ORDINARY_SHARE = 0.1
@@ -228,62 +145,6 @@ def astray(
     worst = int(np.argmax(risk))
     return Astray(float(np.sum(risk)), float(np.sum(likely)), float(ago_s[count[worst] - 1]),
                   float(np.linalg.norm(moved[worst])))
-
-
-@dataclass(frozen=True)
-class Gate:
-    """Whether the estimate may be published."""
-
-    passed: bool = True
-    """Whether the map as a whole may be published."""
-    reasons: tuple[str, ...] = ()
-    """Why not, in words."""
-    robots: dict[str, str] = field(default_factory=dict)
-    """Robots that must not be published even so, with the reason."""
-
-
-def gate_of(
-    graph_robots: tuple[str, ...], sources: RangeEnds, rows: Rows, config: IntegrityConfig,
-) -> Gate:
-    """The gate at an estimate, from the newest ranges."""
-    if not config.gate:
-        return Gate()
-    newest = float(sources.seconds.max(initial=0.0))
-    recent = sources.seconds >= newest - config.window_s
-    whole = _beyond_robust(rows, recent)
-    robots: dict[str, str] = {}
-    for number, name in enumerate(graph_robots):
-        own = np.flatnonzero(sources.at(number))
-        own = own[np.argsort(-sources.seconds[own], kind='stable')]
-        size = np.abs(rows.whitened[own])
-        if len(own):
-            # The rows are whitened by the noise that is claimed.
-            size /= np.clip(np.median(size) / _MEDIAN_SIGMA, 1.0, _LARGEST_NOISE)
-        misfit = denying(size, float(np.sum(rows.far[own])) / max(len(own), 1))
-        reason = misfit_words(name, misfit) if len(misfit) else _beyond_robust(
-            rows, recent & sources.at(number))
-        if reason:
-            robots[name] = reason
-    return Gate(not whole, (f'the map as a whole: {whole}',) if whole else (), robots)
-
-
-def _beyond_robust(rows: Rows, part: Mask) -> str:
-    """Why no robust estimate can be trusted with these ranges, or ''.
-
-    A fault that was there from the start makes misfits usual, and the test of fit compares with
-    what is usual. So one limit is absolute: of the median residual, by a one-sided bound. It holds
-    with up to half of the ranges wrong; where more are wrong, they are beyond it.
-    """
-    total = int(part.sum())
-    if 0.5**total > _CHANCE:
-        return ''
-    size = np.sort(np.abs(rows.whitened[part]))
-    # No more than `under` of the residuals lie under the median with that probability.
-    under = int(bdtrik(_CHANCE, total, 0.5))
-    if size[under] <= _LARGEST_NOISE * _MEDIAN_SIGMA:
-        return ''
-    return (f'{100 * np.sum(rows.far & part) / total:.0f} % of its newest ranges do not fit, and '
-            f'they are off by {np.median(size) / _MEDIAN_SIGMA:.1f} times their noise')
 
 
 def misfit_words(robot: str, misfit: Mask) -> str:

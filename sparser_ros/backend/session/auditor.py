@@ -267,8 +267,7 @@ class Auditor:
                 lambda other: self._search(other)[0])))
         search.run(weighted_by_noise)
         self._store.treat(search.treatment)
-        return search.contest, search.judgement.with_unclear(before.unclear).without_bursts(
-            before.no_bursts)
+        return search.contest, search.judgement.with_unclear(before.unclear)
 
     def _attempt(
         self, treatment: Treatment, tracked: TrackedMap | None
@@ -464,8 +463,8 @@ class Auditor:
             gauge_name=frame.gauge_name, estimate=best.whole, placed=names,
             segments=found.segments, landmark_located=found.landmark_located,
             status=best.result.status, message=best.result.message, stats=stats,
-            withheld=found.withheld, findings=found.findings, gate_reasons=found.gate_reasons,
-            gate_robots=found.gate_robots, undetected=found.undetected, noise=noise,
+            withheld=found.withheld, findings=found.findings, unclear=found.unclear,
+            undetected=found.undetected, noise=noise,
             variance=variance)
 
     def _cannot_tell(self, error: str) -> Verdict:

@@ -52,8 +52,7 @@ def moved_beacons(search: FaultSearch) -> Iterator[Candidate]:
     for fault in search.treatment.of(BURST, MOVED_AWAY):
         graph, rows, name = search.unbiased, fault.rows(search.whole), fault.subject
         key = 'move', name, fault.spans[0][0] if fault.spans else 0
-        if (not fault.open or len(rows) < GROWN * search.attempts.refused.get(key, 0)
-                or search.noisy({name})):
+        if not fault.open or len(rows) < GROWN * search.attempts.refused.get(key, 0):
             continue
         move = move_of(name, rows, graph, search.estimate, search.flip_cost)
         if move is None:

@@ -139,7 +139,7 @@ class ExchangeTrials:
         """
         located = {segment.robot for segment in judgement.segments
                    if segment.location is Location.LOCATED}
-        troubled = {name for name, _ in judgement.gate_robots} | {
+        troubled = {name for name, _ in judgement.unclear} | {
             finding.subject for finding in judgement.findings if finding.kind == 'ranges_rejected'}
         known, of_beacons = self.attempts, self._of_beacons(contest)
         of_robots = list(combinations(contest.frame.robots, 2))

@@ -241,17 +241,6 @@ class FaultSearch:
         return contest.frame.anchored == self.contest.frame.anchored and (
             located_segments(judgement) >= located_segments(self.judgement))
 
-    def noisy(self, subjects: set[str], judgement: Judgement | None = None) -> bool:
-        """Whether odometry is noisier than it claims even in a map without ranges of subjects.
-
-        That of the robots among the subjects; with a landmark among them that of all robots. Such
-        odometry bends the map by itself, and what claimed noise says of ranges is not true.
-        """
-        robots, found = self.whole.robots, self.judgement if judgement is None else judgement
-        asked = subjects if subjects <= set(robots) else robots
-        return any(found.odometry_factors.get(robot, 1.0) > self.integrity.variance_floor
-                   for robot in asked)
-
 
 def located_segments(judgement: Judgement) -> set[int]:
     """First rows of segments that are located."""

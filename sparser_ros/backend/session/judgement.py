@@ -17,7 +17,7 @@ map.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -57,36 +57,20 @@ class Judgement:
     landmark_located: Mask
     withheld: str
     findings: tuple[Finding, ...] = ()
-    gate_reasons: tuple[str, ...] = ()
-    gate_robots: tuple[tuple[str, str], ...] = ()
     undetected: HiddenFaults | None = None
     """What may be at fault."""
-    odometry_factors: dict[str, float] = field(default_factory=dict)
     bursts: tuple[FaultyRanges, ...] = ()
     """In rows of the solved subgraph."""
     errors: OdometryErrors = field(default_factory=OdometryErrors)
     """What is to be taken off odometry."""
 
     unclear: tuple[tuple[str, str], ...] = ()
-    """(robot, why) where causes could not be told apart; '' = the map as a whole."""
-    no_bursts: frozenset[str] = frozenset()
-    """Sources whose ranges only look faulty, odometry being noisier than it claims."""
+    """(robot, why) where causes could not be told apart; '' = the map as a whole: these are
+    withdrawn."""
 
     def with_unclear(self, unclear: tuple[tuple[str, str], ...]) -> Judgement:
         """With (robot, why) of causes that could not be told apart; '' = the map as a whole."""
-        return replace(
-            self, unclear=tuple(dict.fromkeys((*self.unclear, *unclear))),
-            gate_reasons=tuple(dict.fromkeys(
-                (*self.gate_reasons, *(why for robot, why in unclear if not robot)))),
-            gate_robots=tuple(dict.fromkeys(
-                (*self.gate_robots, *(cause for cause in unclear if cause[0])))))
-
-    def without_bursts(self, subjects: Collection[str]) -> Judgement:
-        """Without faulty ranges of sources, whose odometry is noisier than it claims instead."""
-        return replace(
-            self, no_bursts=self.no_bursts | set(subjects), findings=tuple(
-                finding for finding in self.findings
-                if finding.kind != 'range_burst' or finding.subject not in subjects))
+        return replace(self, unclear=tuple(dict.fromkeys((*self.unclear, *unclear))))
 
     def beside_exchanges(self, pairs: Mapping[Pair, Mapping[str, float]]) -> Judgement:
         """With robots ambiguous that are elsewhere, by so many metres, with a pair of radios
@@ -119,15 +103,13 @@ def judged(contest: Contest, config: SparserConfig) -> Judgement:
     found = _examined(best, frame, config, errors)
     segments = against_rivals(
         _segments(frame, seen, weights, config), contest, config, found.undetected)
-    whole = () if found.gate.passed else tuple(
-        reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
     undetected = found.undetected
     if undetected is not None:
         undetected = replace(undetected, keyframes=frame.subgraph.poses[undetected.keyframes])
     return Judgement(
-        segments, located, withheld,
-        findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
-        undetected, dict(found.odometry_factors), found.bursts, found.errors)
+        segments, located, withheld, findings + found.findings, undetected,
+        found.bursts, found.errors,
+        (('', found.unclear),) if found.unclear else ())
 
 
 def against_rivals(

@@ -302,7 +302,7 @@ def _otherwise(search: FaultSearch, fault: Fault) -> float:
 
 def _troubled(search: FaultSearch) -> set[str]:
     """Radios that give trouble; of the others, that they do not is remembered."""
-    troubled = {name for name, _ in search.judgement.gate_robots} | {
+    troubled = {name for name, _ in search.judgement.unclear} | {
         finding.subject for finding in search.judgement.findings if finding.kind in _TROUBLES}
     graph = search.whole
     search.attempts.well_ns |= dict.fromkeys(

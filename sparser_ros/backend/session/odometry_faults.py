@@ -113,7 +113,7 @@ def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
     measurements contradict the map of the tracker.
     """
     judgement = search.judgement
-    troubled = (denied or judgement.bursts or judgement.gate_robots) and not any(
+    troubled = (denied or judgement.bursts or judgement.unclear) and not any(
         finding.kind in LASTING_ODOMETRY and not far_fetched(
             finding.kind, finding.value / 100 if finding.kind == SCALE
             else float(np.radians(finding.value / 60)), search.integrity)

@@ -201,7 +201,7 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
 
     A jump of a robot's odometry explains the ranges after it as well, and so may one length of
     all ranges of a radio at their other ends. While such a map is as good, the robots are
-    withdrawn. None is left out either where odometry does not hold what it claims.
+    withdrawn.
     """
     for _ in range(_MOST_ROUNDS):
         named = search.judgement.bursts
@@ -227,13 +227,8 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
         if unclear:
             search.judgement = search.judgement.with_unclear(unclear)
             break
-        judgement = search.judged(other)
-        subjects = {fault.subject for fault in groups}
-        if search.noisy(subjects, judgement):
-            search.judgement = search.judgement.without_bursts(subjects)
-            break
-        yield replace(candidate, judgement=judgement)
-        search.attempts.forget(subjects)
+        yield candidate
+        search.attempts.forget({fault.subject for fault in groups})
         for burst in bursts:
             search.note(search.treatment.changed(
                 burst, replace(burst, held_ns=search.newest_ns)))
@@ -348,15 +343,14 @@ def common_length(contest: Contest, rows: Index, factor: float) -> tuple[float, 
 def lengths_of_bursts(search: FaultSearch) -> Iterator[Candidate]:
     """Maps in which what is left out counts again: one length explains most ranges of its group.
 
-    Not where odometry does not hold what it claims: it bends the map to any length. Nor where
-    a beacon may have been moved: from one side that looks like a length.
+    Not where a beacon may have been moved: from one side that looks like a length.
     """
     for fault in search.treatment.of(BURST):
         graph, rows = search.unbiased, fault.rows(search.whole)
         left_out = rows[stamps_of(graph, graph.ranges)[rows] > fault.known_ns]
         key = 'length', fault.subject, fault.spans[0][0] if fault.spans else 0
-        if (not len(left_out) or search.noisy({fault.subject})
-                or len(rows) < max(GROWN * search.attempts.refused.get(key, 0), _LEAST_EXPLAINED)):
+        if not len(left_out) or len(rows) < max(
+                GROWN * search.attempts.refused.get(key, 0), _LEAST_EXPLAINED):
             continue
         other = None
         if not may_have_moved(fault.subject, rows, graph, search.estimate):

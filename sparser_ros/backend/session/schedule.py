@@ -183,8 +183,7 @@ class Schedule:
         if self._unconfirmed(found.segments):
             return 'a place is to be confirmed'
         grown = store.n_measurements / max(self._searched, 1)
-        doubt = doubt or '; '.join(found.gate_reasons + tuple(
-            text for _, text in found.gate_robots))
+        doubt = doubt or '; '.join(why for _, why in found.unclear)
         if doubt and grown >= DOUBT_GROWTH:
             return doubt
         placed = any(segment.location is not Location.UNLOCATED for segment in found.segments)

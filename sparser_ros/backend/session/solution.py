@@ -290,10 +290,8 @@ class Verdict:
     withheld: str = ''
     """Why nothing may be published in map yet, whatever is located; '' = it may."""
     findings: tuple[Finding, ...] = ()
-    gate_reasons: tuple[str, ...] = ()
-    """Why the data as a whole do not pass the gate before publishing; () = they do."""
-    gate_robots: tuple[tuple[str, str], ...] = ()
-    """(robot, reason): robots that alone do not pass it."""
+    unclear: tuple[tuple[str, str], ...] = ()
+    """(robot, why) of robots that are withdrawn since causes could not be told apart; '' = all."""
     undetected: HiddenFaults | None = None
     """What faults that nobody has found may do to newest positions."""
     treatment: Treatment = field(default_factory=Treatment)

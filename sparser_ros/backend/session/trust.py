@@ -143,7 +143,7 @@ def locations(
     """
     known = {} if verdict is None else {one.first: one for one in verdict.segments}
     refused = '' if verdict is None else _refused(verdict, newest_stamp_ns, news, config)
-    gate = {} if verdict is None else dict(verdict.gate_robots)
+    unclear = {} if verdict is None else dict(verdict.unclear)
     result = []
     for number, robot in enumerate(graph.robots):
         newest = segments.newest(number)
@@ -151,7 +151,7 @@ def locations(
             result.append(RobotLocation(robot, Location.UNLOCATED, 'no odometry yet'))
             continue
         audited = known.get(int(segments.first[newest]))
-        reason = refused or gate.get(robot, '') or contradicted.get(robot, '')
+        reason = refused or unclear.get(robot, '') or contradicted.get(robot, '')
         result.append(_location(robot, audited, reason, bool(np.sum(segments.robot == number) > 1)))
     seen = set(graph.robots)
     result.extend(
@@ -178,8 +178,8 @@ def _refused(
     """Why no robot at all is located in this map, or ''."""
     if verdict.withheld:
         return verdict.withheld
-    if verdict.gate_reasons:
-        return '; '.join(verdict.gate_reasons)
+    if whole := [why for robot, why in verdict.unclear if not robot]:
+        return '; '.join(whole)
     age_s = (newest_stamp_ns - verdict.newest_stamp_ns) * 1e-9
     if news and age_s > config.backend.audit.stale_s:
         return f'the newest audit of the map is {age_s:.0f} s old'

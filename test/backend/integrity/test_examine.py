@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from backend_world import added_up, longer
+from backend_world import longer
 from faulty_world import antenna_elsewhere, graph, odometry_scaled, solved, world
 
 from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.faults import hypotheses_of
-from sparser_ros.backend.integrity.gate import odometry_windows
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of, selected
 from sparser_ros.config.backend_config import IntegrityConfig
@@ -33,8 +32,7 @@ def test_nobody_is_blamed_on_clean_data(dimension, seed):
     place = world(seed, dimension, KNOWN if seed % 2 else ())
     found = examined(graph(place, seed), place.truth)
     assert found.findings == ()
-    assert found.gate.passed and not found.gate.robots
-    assert all(factor < CONFIG.variance_floor for factor in found.odometry_factors.values())
+    assert not found.unclear
 
 
 def slant(made, beacons):
@@ -99,12 +97,6 @@ def test_the_source_at_fault_is_named_with_the_size(
         assert len(found.findings) == 1
     assert found.findings[0].value == pytest.approx(value[0], abs=value[1])
     assert words in found.findings[0].text
-    if kind == 'range_bias':
-        assert 'B' not in found.gate.robots, 'the estimate bears half a metre'
-    if kind == 'odometry_scale':
-        assert found.odometry_factors['B'] > 4 > found.odometry_factors['A']
-    if kind == 'odometry_turn':
-        assert 'B' in found.gate.robots
 
 
 @pytest.mark.parametrize('seed', [0, 3, 5, 7])
@@ -126,16 +118,14 @@ def test_of_two_known_beacons_nobody_tells_which_one_is_elsewhere(known, passed)
     found = examined(elsewhere(graph(place, 4), 5.0), place.truth)
     assert 'L0' in {name for one in found.findings for name in one.subjects} or (
         'L1' in {one.subject for one in found.findings}), kinds(found)
-    assert found.gate.passed == passed
-    assert passed or 'L0, L1' in found.gate.reasons[-1]
+    assert passed == (not found.unclear) and (passed or 'L0, L1' in found.unclear)
 
 
 @pytest.mark.parametrize('share', [0.2, 0.4])
 def test_false_ranges_everywhere_are_nobodys_fault(share):
     place = world(10)
     found = examined(graph(place, 10, share), place.truth)
-    assert found.findings == ()
-    assert found.gate.passed and not found.gate.robots
+    assert found.findings == () and not found.unclear
 
 
 def test_a_rejected_closure_is_told():
@@ -156,7 +146,7 @@ def test_an_empty_graph_passes():
     made = graph(place)
     nothing = made.replaced(ranges=made.ranges.take(slice(0, 0)))
     found = examine(nothing, place.truth, {}, CONFIG)
-    assert found.gate.passed and found.findings == ()
+    assert not found.unclear and found.findings == ()
 
 
 def test_residuals_are_those_of_the_cost(dimension):
@@ -224,28 +214,3 @@ def test_a_parameter_that_nothing_determines_is_never_significant():
     model = linear_model(few, place.truth, {})
     tested = hypotheses_of(model, range_ends(few), [], CONFIG)
     assert selected(scores_of(model, tested), tested, 1e-7) == []
-
-
-def test_windows_of_the_truth_are_chi_square(dimension):
-    """Against the truth, not an estimate, the law is exact up to the noise of the arms."""
-    squares = []
-    for seed in range(12):
-        place = world(seed, dimension)
-        made = graph(place, seed)
-        squares.append(odometry_windows(made, place.truth, 20.0).square)
-    mean = float(np.mean(np.concatenate(squares))) / dimension
-    count = dimension * sum(map(len, squares))
-    assert abs(mean - 1) < 5 * np.sqrt(2 / count)
-
-
-def test_odometry_noisier_than_it_claims_is_named_with_the_factor():
-    place, rng = world(6), np.random.default_rng(6)
-    turns, moves, *_ = place.odometry[1]
-    place.odometry[1] = added_up(
-        turns @ angle_to_matrix(0.03 * rng.normal(size=len(turns))),
-        moves + rng.normal(0, 0.1, moves.shape))
-    found = examined(graph(place, 6), place.truth)
-    assert found.odometry_factors['B'] > 4
-    assert max(found.odometry_factors[name] for name in 'AC') < 2
-    named = [one for one in found.findings if one.subject == 'B']
-    assert named, found.findings

@@ -36,8 +36,9 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, VerdictKind, tracked_map
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.treatment import Treatment
+from sparser_ros.backend.session.trust import announcements
 from sparser_ros.config import SolverConfig
-from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig, ObservabilityConfig
+from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve
 from sparser_ros.solver.result import SolveStatus
@@ -130,19 +131,12 @@ def test_a_tracker_in_a_wrong_basin_gets_a_better_map_in_one_step():
 
 
 def test_a_better_map_that_moves_a_located_robot_is_announced():
-    increments = world_of().increments(10)
-    session, good = audited(increments)
-    verdict = auditor_of(increments).audit(tracked_map(good))
-    # Otherwise B would not be located there: its newest ranges do not fit and do not determine it.
-    tracker = tracker_of(
-        increments, in_a_wrong_basin(session, good), integrity=IntegrityConfig(gate=False),
-        observability=ObservabilityConfig(alert_limit_m=1000.0, heading_sigma_rad=3.0))
-    tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.AGREE, treatment=Treatment()))
-    tracker.solve()
-    tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.BETTER_MAP))
-    said = [one for one in tracker.solve().findings if one.kind == 'map_changed']
-    assert [one.subject for one in said] == ['B'] and said[0].unit == 'm'
-    assert 'B' in said[0].text and said[0].value > 10
+    session, good = audited(world_of().increments(10))
+    wrong = in_a_wrong_basin(session, good)
+    for located, subjects in (('AB', ['B']), ('A', [])):
+        said = announcements(session.graph, wrong, good.estimate, set(located), 1.0)
+        assert [one.subject for one in said] == subjects
+        assert all(one.unit == 'm' and one.value > 10 for one in said)
 
 
 def test_a_map_that_is_worse_with_all_data_is_not_adopted_and_nothing_is_located():

@@ -21,7 +21,6 @@ from backend_world import (
 
 from sparser_ros.backend.integrity.faults import BURST, ONGOING, Fault, ranges_of, stretch
 from sparser_ros.backend.integrity.linear_model import linear_model
-from sparser_ros.backend.session import fault_search
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.range_faults import common_length
 from sparser_ros.backend.session.session import Session
@@ -174,19 +173,6 @@ def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
     assert finding.value == pytest.approx(3.0, abs=0.5)
     begin, end = re.search(r'from (\d+) s to (\d+) s', finding.text).groups()
     assert abs(int(begin) - 30) <= 3 and abs(int(end) - 55) <= 3, 'the whole burst, not a part'
-
-
-@pytest.mark.parametrize(('factor', 'doubted'), [(1.0, True), (5.0, False)])
-def test_nothing_is_doubted_where_odometry_does_not_hold_what_it_claims(
-        monkeypatch, factor, doubted):
-    """It bends the map without any burst, and chi-square at claimed noise says nothing then."""
-    truly = fault_search.judged
-    monkeypatch.setattr(fault_search, 'judged', lambda *contest: dataclasses.replace(
-        truly(*contest), odometry_factors={'B': factor}))
-    found, session = bent(2, (2, 4))
-    verdict = session.auditor.audit()
-    assert bool(verdict.treatment.of(BURST)) == doubted
-    assert any(one.kind == 'range_burst' for one in found[4]) == doubted
 
 
 def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from backend_world import config, filled, lived, pair_world, two_robots
 
-from sparser_ros.backend.integrity.doubts import Rows
 from sparser_ros.backend.integrity.faults import BURST, stretch
-from sparser_ros.backend.integrity.gate import _beyond_robust, astray, denying
+from sparser_ros.backend.integrity.gate import astray, denying
 from sparser_ros.backend.session.contest import Contest
 from sparser_ros.backend.session.frame import frame_of, initial_pose
 from sparser_ros.backend.session.graph_store import GraphStore
@@ -119,18 +118,6 @@ def test_a_robot_that_is_not_where_its_odometry_has_it_is_withdrawn_by_coarse_ra
     off = type(world.truth)(world.truth.rotation, moved, world.truth.landmarks)
     assert said_of(store, world.truth) == {}
     assert re.search(r'the odometry of B has not held for \d s', said_of(store, off)['B'])
-
-
-@pytest.mark.parametrize(('wrong', 'sigma', 'words'), [
-    (0.3, 1.0, ''), (0.7, 1.0, 'do not fit'), (0.0, 5.0, 'times their noise')])
-def test_what_no_robust_estimate_survives_is_beyond_it_however_usual(wrong, sigma, words):
-    rng = np.random.default_rng(2)
-    whitened = sigma * rng.normal(size=200)
-    whitened[rng.random(200) < wrong] = 20.0
-    rows = Rows(0.1 * whitened, whitened, np.abs(whitened) > 3.3 * sigma)
-    reason = _beyond_robust(rows, np.ones(200, dtype=bool))
-    assert words in reason and bool(reason) == bool(words)
-    assert not _beyond_robust(rows, np.zeros(200, dtype=bool))
 
 
 @pytest.fixture(scope='module')
