@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmark import available, certificate, integrity, nees, synthetic
+from benchmark import available, certificate, integrity, nees, noise, synthetic
 from benchmark.calibration import BLOCKED, FAMILIES, outcome, radio_world
 from benchmark.integrity import judged, played
 from benchmark.synthetic import range_graph
 from sparser_ros.config import ConfigError
-from sparser_ros.graph import range_residuals
-from sparser_ros.graph.ends import range_ends
+from sparser_ros.graph import Estimate, range_residuals
+from sparser_ros.graph.ends import range_ends, stamps_of
 from sparser_ros.io import graph_file
 
 SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
@@ -44,6 +44,19 @@ def test_parameters_are_the_nodes():
     assert config.backend.audit.stale_s == 20.0
     with pytest.raises(ConfigError, match='stale'):
         available.config_of(graph, 3.0, ['backend.audit.stal_s=20'])
+
+
+def test_noise_of_ranges_is_what_they_have_whatever_they_claim():
+    graph = graph_file.read(SAMPLES / 'two_robots.pyfg')
+    truth = Estimate(graph.poses.rotation, graph.poses.translation, graph.landmarks.position)
+    timid = graph.replaced(ranges=graph.ranges.replaced(precision=0.04 * graph.ranges.precision))
+    honest, found = (noise.maps(made, truth)[2].sigmas['ranges'] for made in (graph, timid))
+    assert found == pytest.approx(0.2 * honest, rel=0.3)
+    out = noise.left_out(graph, 0)
+    assert 0 < np.sum(out) < len(out)
+    stamps = stamps_of(graph, graph.ranges)
+    order = np.argsort(stamps)
+    assert np.sum(np.diff(out[order].astype(int)) != 0) < 2 * np.ptp(stamps) * 1e-9 / 20
 
 
 def test_ranges_have_the_biases_and_blocked_paths_of_their_family():
