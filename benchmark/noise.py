@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
         graph = graph_file.read(directory(args.data) / 'pyfg' / f'{name}.pyfg')
         out = left_out(graph, args.seed)
         known, asked = (graph.replaced(ranges=graph.ranges.take(np.flatnonzero(part)))
-                        for part in (~out, out))
+                        for part in (np.logical_not(out), out))
         truth = Estimate(
             graph.poses.rotation, graph.poses.translation, graph.landmarks.position)
         start = solve(known, CLAIMED).estimate
