@@ -142,10 +142,11 @@ def without_the_doubtful(
 
     The findings tell of robots that are placed at a risk which is accepted and not small.
 
-    Where too little is located for a datum, the path of one robot stands for it, the reference:
-    the robot beside which most are located. Two that know each other well are, although the gauge
-    robot, far off, is not beside them yet. The gauge robot is the reference where it serves as
-    well.
+    A robot must be within the limit beside the datum and, where no position is known, as seen from
+    the path of one robot, the reference, by which people who compare paths lay the map on the
+    world. That is the robot beside which most are located: two that know each other well are,
+    although the gauge robot, far off, is not beside them yet. The gauge robot is the reference
+    where it serves as well.
     """
     best = _beside(scene, hidden, config)
     if scene.anchored:
@@ -169,26 +170,28 @@ def _beside(
 ) -> tuple[Scene, tuple[Finding, ...]]:
     """`without_the_doubtful` with the reference of the scene.
 
-    Of those at risk that one goes first without which the others are surest: it is no longer in
-    their datum then.
+    Who is at risk as seen from its path goes at once: in the datum of the others a robot far off
+    would make all of them look uncertain. Of the others the least sure one goes first: then it is
+    no longer in the datum of the rest.
     """
     limit = config.observability.integrity_risk
-
-    def views_of(scene: Scene) -> dict[str, View]:
-        return {state.robot: view for state in scene.robots if state.location.placed
-                and (view := view_of(state.robot, scene, hidden)) is not None}
-
-    def spread_without(robot: str) -> float:
-        return sum(float(np.trace(view.noise))
-                   for view in views_of(_without(scene, {robot: ''})).values())
-
+    path = scene.keyframes(scene.gauge)
+    along: dict[str, _Risk] = {}
+    for state in scene.robots:
+        view = view_of(state.robot, scene, hidden, path) if len(path) and (
+            state.robot != scene.gauge and state.location.placed) else None
+        if view is not None:
+            along[state.robot] = _risk(view, hidden, config)
+    scene = _without(scene, {
+        robot: risk.reason for robot, risk in along.items() if risk.probability > limit})
     while True:
-        views = views_of(scene)
+        views = {state.robot: view for state in scene.robots if state.location.placed
+                 and (view := view_of(state.robot, scene, hidden)) is not None}
         risks = {robot: _risk(view, hidden, config) for robot, view in views.items()}
         texts = {robot: risk.reason for robot, risk in risks.items() if risk.probability > limit}
         if not texts:
             break
-        worst = min(texts, key=spread_without)
+        worst = max(texts, key=lambda robot: float(np.trace(views[robot].noise)))
         scene = _without(scene, {worst: texts[worst]})
     headings = {
         state.robot: risk for state in scene.robots if state.location is Location.LOCATED
@@ -204,6 +207,8 @@ def _beside(
         replace(state, location=Location.POSITION_ONLY, missing=turned[state.robot])
         if state.robot in turned and state.location is Location.LOCATED else state
         for state in scene.robots)
+    risks = {robot: max(risk, along.get(robot, risk), key=lambda seen: seen.probability)
+             for robot, risk in risks.items()}
     return replace(scene, robots=robots), (
         *_cautions(risks, 'the position of {robot}', config),
         *_cautions(headings, f'the position of {scene.gauge} beside the path of {{robot}}', config))
