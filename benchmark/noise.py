@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
         'set': 'set', 'out': 'left out', 'odometry': 'odometry', 'ranges': 'ranges',
         'sightings': 'sightings', 'half': 'claimed: half within m', 'most': '90 % m',
         'rmse': 'RMSE m', 'own_half': 'as found: half within m', 'own_most': '90 % m',
-        'own_rmse': 'RMSE m'}, args.out)
+        'own_rmse': 'RMSE m', 'apart': 'maps apart m'}, args.out)
     for name in args.names or list(SETS):
         if name not in SETS:
             raise ConfigError(f'unknown set {name!r}; known: {", ".join(SETS)}')
@@ -74,7 +74,8 @@ def main(argv: list[str] | None = None) -> int:
         assert start is not None
         *estimates, noise = maps(known, start)
         sigma = noise.sigmas
-        row = {'set': name, 'out': int(np.sum(out)), 'ranges': sigma.get('ranges'),
+        row = {'set': name, 'apart': ate_rmse(estimates[1], estimates[0]),
+               'out': int(np.sum(out)), 'ranges': sigma.get('ranges'),
                'sightings': sigma.get('sightings'), 'odometry': float(np.median([
                    value for source, value in sigma.items() if source.startswith('odometry')]))}
         for estimate, prefix in zip(estimates, ('', 'own_'), strict=True):

@@ -41,8 +41,6 @@ from .selection import DETERMINED, gains_alone, scores_of, selected
 from .stretches import beacon_steps, shifts
 from .undetected import HiddenFaults, hidden_faults, solved_faults, stands_out, with_likely
 
-LASTING_ODOMETRY = ('odometry_scale', 'odometry_turn')
-"""Faults of odometry that go on: by a share of the length, by a rate of turning."""
 _ODD_HEIGHTS = 0.05
 """Share of heights that do not fit which is ordinary: thresholds, stairs, people."""
 _MOST_BURSTS = 3
@@ -155,9 +153,8 @@ def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> f
     """Probability of a false alarm that one test may have."""
     length = float(np.ptp(graph.poses.stamp_ns)) * 1e-9
     windows = max(1.0, length / config.window_s)
-    # Per source: share, bias, place, each window; per robot: scale, turn, jump, antenna, two of
-    # the gate.
-    tests = len(sources) * (3 + 2 * windows) + sources.robots * 6 + 2
+    # Per source: share, bias, place, each window; per robot: scale, turn, jump, antenna.
+    tests = len(sources) * (3 + 2 * windows) + sources.robots * 4
     return min(0.01, config.false_alarms_per_hour * config.window_s / 3600 / tests)
 
 

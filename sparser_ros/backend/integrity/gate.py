@@ -1,9 +1,9 @@
 """The gate before publishing: whether the newest data agree with the map, robot by robot.
 
-One test of fit, at every tick. Of the residuals z of a robot's
-measurements, in standard deviations as they scatter, a share u is usually wrong, and k times as
-large: their density is f_u = (1 - u) N(0, 1) + u N(0, k^2). Under a fault that goes on a share p is
-wrong, 1 - p = (1 - u) / 4. The likelihood ratio of the newest n measurements,
+One test of fit, at every tick. Of the residuals z of a robot's measurements, in standard deviations
+as they scatter, a share u is usually wrong, and k times as large: their density is
+f_u = (1 - u) N(0, 1) + u N(0, k^2). Under a fault that goes on a share p is wrong,
+1 - p = (1 - u) / 4. The likelihood ratio of the newest n measurements,
 
     E(n) = prod L(z_i) / c,   L = f_p / f_u,   c = (1 - u) E[L | right] + u max L,   max L = p / u,
 

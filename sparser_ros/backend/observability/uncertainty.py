@@ -106,9 +106,11 @@ def uncertainty(
     seen = max([own_seen, *(told(beside(pieces.segment == segment)) for segment in np.unique(
         pieces.segment) if segment != gauge)],
         key=lambda seen: int(np.sum(seen.position < limit_m)))
+    if seen is own_seen:
+        return found
     # Robots of an upright map that know each other are sure, the gauge robot or not.
     other = beside_each_other(seen)
-    return found if seen is own_seen else replace(
+    return replace(
         other, heading=np.minimum(found.heading, other.heading),
         position=np.minimum(found.position, other.position))
 

@@ -464,8 +464,7 @@ class Auditor:
             segments=found.segments, landmark_located=found.landmark_located,
             status=best.result.status, message=best.result.message, stats=stats,
             withheld=found.withheld, findings=found.findings, unclear=found.unclear,
-            undetected=found.undetected, noise=noise,
-            variance=variance)
+            undetected=found.undetected, noise=noise, variance=variance)
 
     def _cannot_tell(self, error: str) -> Verdict:
         graph, d = self._store.graph, self.config.dimension

@@ -107,9 +107,8 @@ def judged(contest: Contest, config: SparserConfig) -> Judgement:
     if undetected is not None:
         undetected = replace(undetected, keyframes=frame.subgraph.poses[undetected.keyframes])
     return Judgement(
-        segments, located, withheld, findings + found.findings, undetected,
-        found.bursts, found.errors,
-        (('', found.unclear),) if found.unclear else ())
+        segments, located, withheld, findings + found.findings, undetected, found.bursts,
+        found.errors, (('', found.unclear),) if found.unclear else ())
 
 
 def against_rivals(

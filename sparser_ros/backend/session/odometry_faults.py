@@ -25,7 +25,6 @@ from ...graph.ends import stamps_of
 from ...graph.thinning import RELATIVE
 from ...solver.robust import KERNELS, squared_threshold
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, upper_share
-from ..integrity.examine import LASTING_ODOMETRY
 from ..integrity.faults import BURST, FAILED, Fault, ranges_of, stretch
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
 from .contest import WIDEST, Contest, robust_cost, run
@@ -114,7 +113,7 @@ def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
     """
     judgement = search.judgement
     troubled = (denied or judgement.bursts or judgement.unclear) and not any(
-        finding.kind in LASTING_ODOMETRY and not far_fetched(
+        finding.kind in (SCALE, TURN) and not far_fetched(
             finding.kind, finding.value / 100 if finding.kind == SCALE
             else float(np.radians(finding.value / 60)), search.integrity)
         for finding in judgement.findings)
