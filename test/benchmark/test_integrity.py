@@ -67,3 +67,11 @@ def test_ranges_of_a_beacon_are_not_left_out_where_a_long_radio_explains_them():
         samples, lambda s: dataclasses.replace(
             s, range_m=s.range_m + 1.5 * ('B' in (s.source, s.target)))), 'biased_radio', 'B')
     assert outcome.located > 10 and outcome.misleading <= 3 and outcome.named
+
+
+def test_many_false_ranges_do_not_pass_for_noise_for_ever():
+    """After 5 s, on a wrong map, all ranges look 8 times as noisy as they claim; it fits then."""
+    made = scenarios.scenario('gross', 9701, 2.0)
+    early = [sample for sample in made.samples if scenarios.seconds_of(sample) < 45]
+    outcome = integrity.outcome_of(dataclasses.replace(made, samples=early), 9701)
+    assert outcome.located > 15 and outcome.misleading == 0

@@ -260,11 +260,11 @@ class Auditor:
     ) -> tuple[Contest, Judgement]:
         """The best map beside what is at fault, which is in force from then on; its judgement."""
         search = FaultSearch(self._store, contest, self._solved, self._attempts, self.config)
-        look_for_faults(search, denied=denied)
+        elsewhere = None if scratch is False else lambda other: self._search(other)[0]
+        look_for_faults(search, denied=denied, elsewhere=elsewhere)
         before = search.judgement
         if self.config.backend.integrity.solve_odometry:
-            search.run(partial(solved_sizes, elsewhere=None if scratch is False else (
-                lambda other: self._search(other)[0])))
+            search.run(partial(solved_sizes, elsewhere=elsewhere))
         search.run(weighted_by_noise)
         self._store.treat(search.treatment)
         return search.contest, search.judgement.with_unclear(before.unclear)

@@ -31,7 +31,7 @@ from .contest import Contest
 from .fault_search import Candidate, FaultSearch
 from .graph_store import FAILURES
 from .lasting_faults import lasting_faults, lengths_begun, lengths_ended, measured_again
-from .odometry_faults import failures_left_out, failures_that_go_on
+from .odometry_faults import Search, failures_left_out, failures_that_go_on
 from .range_faults import bursts_left_out, closed, held_back, lengths_of_bursts, still_stands
 from .solution import Verdict
 from .treatment import Treatment
@@ -55,13 +55,14 @@ def holding_back(treatment: Treatment, newest_ns: int) -> Treatment:
     return treatment.mapped(lambda fault: held_back(fault, newest_ns))
 
 
-def look_for_faults(search: FaultSearch, *, denied: bool) -> None:
+def look_for_faults(search: FaultSearch, *, denied: bool, elsewhere: Search | None) -> None:
     """Take known faults back that are over, and take on what explains the data beyond chance.
 
-    `denied`: newest measurements contradict the map of the tracker.
+    `denied`: newest measurements contradict the map of the tracker. A search `elsewhere` may add
+    maps to those of a contest; None = not now.
     """
     if search.integrity.doubt_ranges:
-        search.run(_noise_of_ranges)
+        search.run(partial(_ranges_as_claimed, elsewhere=elsewhere), _noise_of_ranges)
     search.run(_still_at_fault)
     if search.integrity.doubt_odometry:
         search.run(partial(failures_that_go_on, denied=denied))
@@ -71,6 +72,25 @@ def look_for_faults(search: FaultSearch, *, denied: bool) -> None:
     if search.integrity.doubt_odometry:
         search.run(partial(failures_left_out, denied=denied))
     search.note(_placing(search.treatment, search.contest, search.whole))
+
+
+def _ranges_as_claimed(search: FaultSearch, elsewhere: Search | None) -> Iterator[Candidate]:
+    """The best map with ranges as precise as they claim, where noisier ones count.
+
+    A wrong map needs more noise, and fits well with it from then on.
+    """
+    before = search.treatment.noise
+    log_factor = float(np.log(before.factor(RANGES)))
+    if not search.due('ranges as claimed', log_factor > np.log(_LEAST_NOISE)):
+        return
+    claimed = search.solved(replace(search.treatment, noise=before.with_factor(RANGES, 1.0)))
+    if claimed is None:
+        return
+    if elsewhere is not None:
+        elsewhere(claimed)
+    count = len(claimed.frame.subgraph.graph.ranges)
+    if claimed.best.value - search.contest.best.value < count * log_factor:
+        yield Candidate(claimed)
 
 
 def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
