@@ -200,8 +200,8 @@ def _beside(
         robot: f'heading too uncertain for the size of the map: {risk.reason}'
         for robot, risk in headings.items() if risk.probability > limit}
     turned |= {
-        robot: f'its heading is uncertain by {math.degrees(view.heading_sigma):.0f} degrees; motion '
-        'between ranges, or a loop closure, is missing' for robot, view in views.items()
+        robot: f'its heading is uncertain by {math.degrees(view.heading_sigma):.0f} degrees; '
+        'motion between ranges, or a loop closure, is missing' for robot, view in views.items()
         if view.heading_sigma >= config.observability.heading_sigma_rad}
     robots = tuple(
         replace(state, location=Location.POSITION_ONLY, missing=turned[state.robot])
