@@ -38,9 +38,9 @@ def free_domain() -> int:
 
 def taken(domain: int) -> bool:
     """Whether a node on this machine is in a domain."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            one.bind(('', _FIRST_PARTICIPANT + _PORTS * domain))
+            probe.bind(('', _FIRST_PARTICIPANT + _PORTS * domain))
         except OSError:
             return True
     return False

@@ -54,8 +54,8 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     inputs, radios, pairs = _ranges(topics)
     unit = unit_check(topics)
     carried = carried_radios(
-        {robot: np.array(one.track).reshape(-1, 4)[:, :1 + dimension]
-         for robot, one in driven.items()},
+        {robot: np.array(survey.track).reshape(-1, 4)[:, :1 + dimension]
+         for robot, survey in driven.items()},
         {pair: np.array(rows) * [1.0, unit.scale] for pair, rows in pairs.items()})
     if any(name != robot for name, robot in carried.robot.items()):
         # A robot that stands still looks like a beacon, and ranges cannot place it otherwise.
@@ -108,8 +108,10 @@ def unit_check(topics: Sequence[TopicSurvey]) -> UnitCheck:
             steps = np.linalg.norm(np.diff(track[:, 1:], axis=0), axis=1)
             ways.append((track[:, 0], np.concatenate([[0.0], np.cumsum(steps)])))
     check = UnitCheck()
-    rows = sorted((seconds, pair, value) for one in topics for pair, seconds, value in zip(
-        one.range_pairs, one.range_stamps_s, one.ranges_m, strict=True) if 0 < value < np.inf)
+    rows = sorted(
+        (seconds, pair, value) for survey in topics for pair, seconds, value in zip(
+            survey.range_pairs, survey.range_stamps_s, survey.ranges_m, strict=True)
+        if 0 < value < np.inf)
     for seconds, pair, value in rows:
         # Which radio rides where is not known yet: each has travelled as far as robots on average.
         travelled = [float(np.interp(seconds, *way)) for way in ways]
@@ -141,10 +143,10 @@ def _robots(topics: Mapping[str, int]) -> tuple[str, list[str]]:
 def _dimension(driven: Mapping[str, TopicSurvey], notes: list[str]) -> int:
     """2 or 3, by the odometry of the robot that climbs most."""
     climbs = []
-    for robot, one in driven.items():
-        if one.track:
+    for robot, survey in driven.items():
+        if survey.track:
             # Percentiles: a spike of a tracking camera is no flight.
-            low, high = np.percentile(np.array(one.track)[:, 1:], [1, 99], axis=0)
+            low, high = np.percentile(np.array(survey.track)[:, 1:], [1, 99], axis=0)
             climbs.append((float(high[2] - low[2]), float(max((high - low)[:2])), robot))
     if not climbs:
         return 2
@@ -218,12 +220,12 @@ def _templated(frame: str, robot: str) -> str:
 
 def _truth(topics: Sequence[TopicSurvey], robot: str) -> str:
     """The topic of a robot's reference, by its name or number; '' = none."""
-    for one in topics:
-        if one.type not in TRUTH_TYPES or not one.count or not TRUTH.search(one.topic):
+    for survey in topics:
+        if survey.type not in TRUTH_TYPES or not survey.count or not TRUTH.search(survey.topic):
             continue
-        numbers = {int(text) for text in re.findall(r'\d+', one.topic)}
-        if robot in one.topic.split('/') or (robot.isdigit() and int(robot) in numbers):
-            return one.topic
+        numbers = {int(text) for text in re.findall(r'\d+', survey.topic)}
+        if robot in survey.topic.split('/') or (robot.isdigit() and int(robot) in numbers):
+            return survey.topic
     return ''
 
 
@@ -244,12 +246,13 @@ def _ranges(topics: Sequence[TopicSurvey]) -> tuple[
         radios |= columns[source] | columns[target]
         pattern = [re.escape(word) for word in next(iter(words.values()))]
         pattern[source], pattern[target] = '(?P<source>[^/]+)', '(?P<target>[^/]+)'
-    for one in topics:
-        if one.type == RANGE_TYPES['uwb_range']:
-            inputs[f'uwb{len(inputs) or ""}'] = {'topic': one.topic, 'adapter': 'uwb_range'}
-            radios |= one.radios
-        for pair, *row in zip(one.range_pairs, one.range_stamps_s, one.ranges_m, strict=True):
-            pair = ends.get(one.topic, pair)
+    for survey in topics:
+        if survey.type == RANGE_TYPES['uwb_range']:
+            inputs[f'uwb{len(inputs) or ""}'] = {'topic': survey.topic, 'adapter': 'uwb_range'}
+            radios |= survey.radios
+        for pair, *row in zip(
+                survey.range_pairs, survey.range_stamps_s, survey.ranges_m, strict=True):
+            pair = ends.get(survey.topic, pair)
             if all(pair):
                 pairs[pair].append((row[0], row[1]))
     if ends:
@@ -263,10 +266,10 @@ def _range_options(
 ) -> dict[str, Any]:
     """`ranges` of the configuration: inputs with their unit, and how far radios reach."""
     if unit.scale != 1.0:
-        inputs = {name: one | {'scale': unit.scale} for name, one in inputs.items()}
-        notes += [f'scale {unit.scale:g}: {one.text}' for one in unit.findings()]
+        inputs = {name: options | {'scale': unit.scale} for name, options in inputs.items()}
+        notes += [f'scale {unit.scale:g}: {finding.text}' for finding in unit.findings()]
     options: dict[str, Any] = {'inputs': inputs}
-    values = [value for one in topics for value in one.ranges_m if 0 < value < np.inf]
+    values = [value for survey in topics for value in survey.ranges_m if 0 < value < np.inf]
     reach = float(np.percentile(values, 99)) * unit.scale if values else 0.0
     if reach > RangesConfig().max_m / 2 and not (unit.findings() and unit.scale == 1.0):
         options['max_m'] = float(f'{2 * reach:.2g}')

@@ -363,7 +363,7 @@ def complete(
 ) -> dict[str, Table]:
     """A table of every type: a named one, one of that class, the old one, or empty."""
     names = {kind.table: name for name, kind in MEASUREMENT_TYPES.items()}
-    given = {**(measurements or {}), **{names[type(one)]: one for one in tables}, **named}
+    given = {**(measurements or {}), **{names[type(table)]: table for table in tables}, **named}
     unknown = [name for name in given if name not in MEASUREMENT_TYPES]
     if unknown:
         raise TypeError(

@@ -62,7 +62,7 @@ def survey(path: Path | str, faults: list[str] | None = None) -> list[TopicSurve
     found = {topic: TopicSurvey(topic, kind) for topic, kind in sorted(bag.topics.items())}
     stamps: dict[str, list[int]] = {topic: [] for topic in found}
     for message in bag.messages():
-        one = found[message.topic]
+        topic_survey = found[message.topic]
         stamps[message.topic].append(message.bag_time_ns)
         # The number that a bag states may be wrong, and zero.
         stride = max(1, -(-bag.counts[message.topic] // MOST_DECODED))
@@ -72,44 +72,44 @@ def survey(path: Path | str, faults: list[str] | None = None) -> list[TopicSurve
             except FormatError as error:
                 unreadable.setdefault(message.topic, f'some messages cannot be read: {error}')
                 continue
-            _look(one, msg, (message.bag_time_ns - bag.start_ns) * 1e-9)
-    for topic, one in found.items():
-        _time(one, np.array(stamps[topic], dtype=np.int64))
+            _look(topic_survey, msg, (message.bag_time_ns - bag.start_ns) * 1e-9)
+    for topic, topic_survey in found.items():
+        _time(topic_survey, np.array(stamps[topic], dtype=np.int64))
     if faults is not None:
         faults += [*bag.faults, *unreadable.values()]
     return list(found.values())
 
 
-def _look(one: TopicSurvey, msg: Any, seconds: float) -> None:
+def _look(topic_survey: TopicSurvey, msg: Any, seconds: float) -> None:
     stamp = getattr(getattr(msg, 'header', None), 'stamp', None)
     if stamp is not None and stamp.sec == 0 and stamp.nanosec == 0:
-        one.unstamped += 1
+        topic_survey.unstamped += 1
     value = getattr(msg, 'range', None)
     if isinstance(value, (int, float)):
         pair = (str(getattr(msg, 'source', '')), str(getattr(msg, 'target', '')))
-        one.ranges_m.append(float(value))
-        one.range_pairs.append(pair)
-        one.range_stamps_s.append(seconds)
-        one.radios |= {name for name in pair if name}
-    if one.type == IMU:
+        topic_survey.ranges_m.append(float(value))
+        topic_survey.range_pairs.append(pair)
+        topic_survey.range_stamps_s.append(seconds)
+        topic_survey.radios |= {name for name in pair if name}
+    if topic_survey.type == IMU:
         turn = msg.orientation
-        one.attitudes += bool(msg.orientation_covariance[0] >= 0 and abs(
+        topic_survey.attitudes += bool(msg.orientation_covariance[0] >= 0 and abs(
             turn.x**2 + turn.y**2 + turn.z**2 + turn.w**2 - 1) < 0.1)
-    if one.type == ODOMETRY:
+    if topic_survey.type == ODOMETRY:
         place, turn = msg.pose.pose.position, msg.pose.pose.orientation
         pose = seconds, float(place.x), float(place.y), float(place.z)
         if np.all(np.isfinite(pose)):
-            if not one.track:
-                one.begins_upright = bool(np.hypot(turn.x, turn.y) < LEVEL)
-            one.track.append(pose)
-            one.frames = str(msg.header.frame_id), str(msg.child_frame_id)
+            if not topic_survey.track:
+                topic_survey.begins_upright = bool(np.hypot(turn.x, turn.y) < LEVEL)
+            topic_survey.track.append(pose)
+            topic_survey.frames = str(msg.header.frame_id), str(msg.child_frame_id)
 
 
-def _time(one: TopicSurvey, stamps: Any) -> None:
-    one.count = len(stamps)
-    if one.count < 2:
+def _time(topic_survey: TopicSurvey, stamps: Any) -> None:
+    topic_survey.count = len(stamps)
+    if topic_survey.count < 2:
         return
     periods = np.diff(np.sort(stamps)) * 1e-9
-    one.rate_hz = float((one.count - 1) / max(periods.sum(), 1e-9))
-    one.longest_gap_s = float(periods.max())
-    one.gaps = int(np.sum(periods > GAP_PERIODS * max(float(np.median(periods)), 1e-3)))
+    topic_survey.rate_hz = float((topic_survey.count - 1) / max(periods.sum(), 1e-9))
+    topic_survey.longest_gap_s = float(periods.max())
+    topic_survey.gaps = int(np.sum(periods > GAP_PERIODS * max(float(np.median(periods)), 1e-3)))

@@ -49,15 +49,15 @@ class SavedBeacon:
 
 def write(folder: Path, beacons: Sequence[SavedBeacon]) -> None:
     """Write `beacons.yaml`, which a node takes as parameters, and `beacons.csv`."""
-    radios = {one.name: {
-        'beacon': one.name, 'position': [round(float(x), 6) for x in one.position],
-        'sigma_m': round(one.sigma_m, 6)} for one in beacons}
+    radios = {beacon.name: {
+        'beacon': beacon.name, 'position': [round(float(x), 6) for x in beacon.position],
+        'sigma_m': round(beacon.sigma_m, 6)} for beacon in beacons}
     atomic.write_parameters(folder / NAME, {'radios': radios} if radios else {}, (
         'A checksum guards these positions: without the next line the file can be edited.',
         _CHECKSUM + _checksum(radios)))
     lines = ['name,position_m...,covariance_m2 (row-major)...']
-    lines += [','.join((one.name, *(f'{x:.9g}' for x in (*one.position, *one.covariance.ravel()))))
-              for one in beacons]
+    lines += [','.join((beacon.name, *(
+        f'{x:.9g}' for x in (*beacon.position, *beacon.covariance.ravel())))) for beacon in beacons]
     atomic.write_text(folder / 'beacons.csv', '\n'.join(lines) + '\n')
 
 

@@ -29,19 +29,19 @@ class WeightedNormalMatrix:
         # All pairs of entries of each row, sorted by the entry of Q that they add to.
         in_row = np.diff(joined.indptr)
         partners = np.repeat(in_row, in_row)
-        one = np.repeat(np.arange(joined.nnz, dtype=np.int32), partners)
+        entry = np.repeat(np.arange(joined.nnz, dtype=np.int32), partners)
         row = np.repeat(np.arange(m, dtype=np.int32), in_row**2)
         # Pair number less that of the entry's first pair, plus where the row begins.
-        other = np.arange(len(one), dtype=np.int32)
-        other += np.repeat(
+        partner = np.arange(len(entry), dtype=np.int32)
+        partner += np.repeat(
             np.repeat(joined.indptr[:-1], in_row) - np.cumsum(partners) + partners, partners)
-        i, j = joined.indices[one], joined.indices[other]
+        i, j = joined.indices[entry], joined.indices[partner]
         _, order = bucketed(j, size)
         order = order[bucketed(i[order], size)[1]]
         i, j = i[order], j[order]
         first = np.flatnonzero((np.diff(i, prepend=-1) != 0) | (np.diff(j, prepend=-1) != 0))
         self._coefficients = sp.csr_matrix(
-            (joined.data[one[order]] * joined.data[other[order]], row[order],
+            (joined.data[entry[order]] * joined.data[partner[order]], row[order],
              np.append(first, len(order))), shape=(len(first), m))
         i, columns = i[first], j[first]
         indptr = np.searchsorted(i, np.arange(size + 1))

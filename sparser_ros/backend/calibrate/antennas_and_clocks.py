@@ -112,8 +112,8 @@ class AntennasAndClocks:
     def antennas(self) -> tuple[LeverRow, ...]:
         """All robots that have ranges."""
         values, sigmas = (
-            one[:self._levers].reshape(len(self.robots), -1).tolist()
-            for one in (self.value, self._sigma))
+            column[:self._levers].reshape(len(self.robots), -1).tolist()
+            for column in (self.value, self._sigma))
         return tuple(
             LeverRow(robot, tuple(value), tuple(sigma))
             for robot, value, sigma in zip(self.robots, values, sigmas, strict=True))

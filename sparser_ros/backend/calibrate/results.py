@@ -78,7 +78,8 @@ def odometry_rows(found: SelfCalibration) -> list[OdometryRow]:
     """All robots; none where scales are taken as right and no claimed noise is contradicted."""
     first, names = len(found.ends.names) + 1, found.ends.names[:found.ends.robots]
     prior, spread = (
-        np.sqrt(np.diagonal(one)[first:]) for one in (found.found.prior, found.found.covariance))
+        np.sqrt(np.diagonal(matrix)[first:])
+        for matrix in (found.found.prior, found.found.covariance))
     noise = found.odometry_noise.noise
     return [
         OdometryRow(name, 1 + float(found.found.values[first + k]), float(spread[k]),

@@ -412,7 +412,7 @@ class Iterations:
             return False
         variances = np.log([
             noise.variance(self.ends, self.graph.ranges) for noise in (before, update.noise)])
-        found, now = (one.odometry.noise.log_factor for one in (state, update))
+        found, now = (fit.odometry.noise.log_factor for fit in (state, update))
         change = [*np.abs(variances[1] - variances[0]), *(
             abs(log - found.get(name, 0.0)) for name, log in now.items())]
         return bool(max(change) <= 2 * np.log(_SMALL_RATIO))

@@ -202,7 +202,7 @@ def lasting(
     """The doubted sources without those that failed in bursts only."""
     kept = []
     for doubt in doubts:
-        others = {one.source for one in doubts} - {doubt.source}
+        others = {other.source for other in doubts} - {doubt.source}
         found = [burst for burst in bursts(sources, rows, others, false_alarm, config)
                  if burst.source == doubt.source]
         outside = sources.at(doubt.source)

@@ -100,9 +100,9 @@ def examine(
     root = np.sqrt(weight)
     stretches = [*shifts(
         sources, rows, weight, taken | {burst.source for burst in found}, false_alarm, config),
-        *(one for one in beacon_steps(
+        *(step for step in beacon_steps(
             sources, range_directions(graph, estimate), root * rows.whitened,
-            root * np.sqrt(graph.ranges.precision), config) if one.source not in taken)]
+            root * np.sqrt(graph.ranges.precision), config) if step.source not in taken)]
     errors = errors or OdometryErrors()
     findings, undetected, likely = _explained(
         graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], stretches,
@@ -119,7 +119,8 @@ def examine(
     frame = '' if gauge is not None else frame_reason(
         graph, findings, config.fault_size * config.bias_floor_m)
     bent, seconds = bent_edges(graph, estimate), sources.seconds
-    named_bursts = {one.subject: one for one in findings if one.kind == 'range_burst'}
+    named_bursts = {
+        finding.subject: finding for finding in findings if finding.kind == 'range_burst'}
     faulty = tuple(
         FaultyRanges(
             named_bursts[burst.subject], burst.rows[
@@ -181,32 +182,32 @@ def _explained(
         graph, estimate, solved.scores, solved.others, gauge, config, factor, solved.root)
     # What is taken off is found as if it were not.
     sizes = np.concatenate([
-        np.full(one.columns.shape[1], errors.size.get((one.kind, one.subject), 0.0))
-        for one in every]) if every else np.zeros(0)
+        np.full(fault.columns.shape[1], errors.size.get((fault.kind, fault.subject), 0.0))
+        for fault in every]) if every else np.zeros(0)
     scores = replace(scores, score=scores.score - scores.information @ sizes)
     # Beside other faults an antenna explains a bit of everything: it must be the likeliest alone.
     clear = -2 * float(np.log(false_alarm))
-    unlikely = [number for number, one in enumerate(tested) if one.kind == ANTENNA
-                and not stands_out(undetected, f'{ANTENNA} of {one.subject}', clear)]
+    unlikely = [number for number, fault in enumerate(tested) if fault.kind == ANTENNA
+                and not stands_out(undetected, f'{ANTENNA} of {fault.subject}', clear)]
     alone = gains_alone(scores, tested)
     unlikely += _heights_like_lengths(alone, tested) + _jumps_like_steps(
         alone, tested, false_alarm)
     most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
     faults = [
-        (one, theta) for one, theta, _ in selected(scores, tested, false_alarm, unlikely)
+        (fault, theta) for fault, theta, _ in selected(scores, tested, false_alarm, unlikely)
         # What is left of a source of which most is rejected says nothing of it.
-        if one.kind == 'beacon_misplaced' or one.subject not in most]
+        if fault.kind == 'beacon_misplaced' or fault.subject not in most]
     known = known_beacons(graph)
     suspects = [doubt.source - sources.robots for doubt in doubts
                 if doubt.source - sources.robots in known]
-    moved = [graph.landmarks.names.index(one.subject) for one, _ in faults
-             if one.kind == 'beacon_misplaced']
+    moved = [graph.landmarks.names.index(fault.subject) for fault, _ in faults
+             if fault.kind == 'beacon_misplaced']
     found = swapped_or_misplaced(
         graph, estimate, sources, sorted({*suspects, *moved}), config.bias_floor_m, gain)
     named = {name for finding in found for name in finding.subjects}
-    found += [one.finding(theta) for one, theta in faults if one.subject not in named]
+    found += [fault.finding(theta) for fault, theta in faults if fault.subject not in named]
     # A stretch and a step of one beacon are one fault: what explains most comes first.
-    first = {(one.kind, one.subject): one for one in reversed(found)}
+    first = {(finding.kind, finding.subject): finding for finding in reversed(found)}
     return list(first.values())[::-1], undetected, with_likely(solved, undetected, config)
 
 

@@ -49,7 +49,7 @@ class RadioErrors:
         """What puts back what this takes off."""
         return RadioErrors(
             {name: -bias for name, bias in self.bias_m.items()},
-            {name: tuple(-one for one in error) for name, error in self.antenna_m.items()})
+            {name: tuple(-metres for metres in error) for name, error in self.antenna_m.items()})
 
     def off(self, graph: Graph, ranges: Ranges) -> Ranges:
         """Ranges with the errors taken off.
@@ -87,10 +87,10 @@ class RadioErrors:
 
     def _step(self, other: RadioErrors, name: str) -> float:
         """How much the end of a range at a radio may differ, m."""
-        one, two = self.antenna_m.get(name, ()), other.antenna_m.get(name, ())
-        axes = np.zeros(max(len(one), len(two)))
-        axes[:len(one)] += one
-        axes[:len(two)] -= two
+        own, theirs = self.antenna_m.get(name, ()), other.antenna_m.get(name, ())
+        axes = np.zeros(max(len(own), len(theirs)))
+        axes[:len(own)] += own
+        axes[:len(theirs)] -= theirs
         return float(
             abs(self.bias_m.get(name, 0.0) - other.bias_m.get(name, 0.0)) + np.linalg.norm(axes))
 

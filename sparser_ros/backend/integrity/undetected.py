@@ -160,8 +160,8 @@ class HiddenFaults:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HiddenFaults) and all(
-            np.array_equal(getattr(self, one.name), getattr(other, one.name))
-            for one in fields(self))
+            np.array_equal(getattr(self, column.name), getattr(other, column.name))
+            for column in fields(self))
 
 
 def hidden_faults(
@@ -180,13 +180,13 @@ def hidden_faults(
     rows = np.array(list(newest.values()), dtype=np.int64)
     if solved is None:
         solved = np.zeros((len(scores.step), 0))
-    sizes = np.array([one.columns.shape[1] for one in hypotheses], dtype=np.int64)
+    sizes = np.array([fault.columns.shape[1] for fault in hypotheses], dtype=np.int64)
     lasting = np.array([bool(KINDS[fault.kind].suspicion) for fault in hypotheses], dtype=bool)
-    kept = [one for one, keep in zip(hypotheses, lasting, strict=True) if keep]
+    kept = [fault for fault, keep in zip(hypotheses, lasting, strict=True) if keep]
     own = np.flatnonzero(np.repeat(lasting, sizes))
     count = sizes[lasting]
     owner = np.repeat(np.arange(len(kept)), count)
-    floor = np.array([one.floor for one in kept])[owner]
+    floor = np.array([fault.floor for fault in kept])[owner]
     spread = keyframes_of(graph, gauge)
     moved = _moved(graph, estimate, scores.step, rows, spread, gauge)[:, :, own] * floor
     A = scores.information[np.ix_(own, own)] * np.outer(floor, floor)
@@ -206,7 +206,7 @@ def hidden_faults(
         config.fault_size)
     r, q = later.shape[:2]
     # One of several times was picked for its residuals; each of them is as likely beforehand.
-    times = np.log([one.tests for one in kept])
+    times = np.log([fault.tests for fault in kept])
     evidence -= times
     beside = _beside(
         A / variance_factor, s / variance_factor, owner, count, config.fault_size, evidence,
@@ -219,7 +219,7 @@ def hidden_faults(
         shift.reshape(b, d, len(kept) + 1), lone[:b * d].reshape(b, d, k),
         lone_shift[:b * d].reshape(b, d, len(kept)), lone[b * d:].reshape(r, q, k),
         lone_shift[b * d:].reshape(r, q, len(kept)), graph.poses.stamp_ns[rows],
-        evidence, beside, tuple(f'{one.kind} of {one.subject}' for one in kept),
+        evidence, beside, tuple(f'{fault.kind} of {fault.subject}' for fault in kept),
         spread, _moved(graph, estimate, solved, rows, spread, gauge))
 
 
@@ -334,8 +334,8 @@ def _separations(
     MW, Ws = M @ W, W @ s
     base = M @ Ws
     added, shift = np.empty_like(M), [base]
-    for one, c in enumerate(count.tolist()):
-        block = np.flatnonzero(owner == one)
+    for fault, c in enumerate(count.tolist()):
+        block = np.flatnonzero(owner == fault)
         taken = (c + 2.0) * (1 - size ** -2.0)
         inner = np.linalg.inv(np.eye(c) / taken - W[np.ix_(block, block)])
         factor = np.linalg.cholesky((inner + inner.T) / 2)
@@ -359,15 +359,15 @@ def _lone(
     lone[:, at] = M[:, at] * np.sqrt(variance)
     shift[:, own] = M[:, at] * (variance * s[at])
     evidence[own] = (variance * s[at]**2 + np.log(prior * variance)) / 2
-    for one in np.flatnonzero(count > 1).tolist():
-        block = np.arange(first[one], first[one] + count[one])
+    for fault in np.flatnonzero(count > 1).tolist():
+        block = np.arange(first[fault], first[fault] + count[fault])
         values, vectors = np.linalg.eigh(A[np.ix_(block, block)])
-        prior = (count[one] + 2.0) / size**2
+        prior = (count[fault] + 2.0) / size**2
         variance = 1 / (np.maximum(values, 0.0) + prior)
         pull = vectors.T @ s[block]
         lone[:, block] = M[:, block] @ vectors * np.sqrt(variance)
-        shift[:, one] = M[:, block] @ vectors @ (variance * pull)
-        evidence[one] = np.sum(variance * pull**2 + np.log(prior * variance)) / 2
+        shift[:, fault] = M[:, block] @ vectors @ (variance * pull)
+        evidence[fault] = np.sum(variance * pull**2 + np.log(prior * variance)) / 2
     return lone, shift, evidence
 
 

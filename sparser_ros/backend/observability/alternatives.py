@@ -77,7 +77,7 @@ class Comparison:
     def against(self, present: Placement) -> Comparison:
         """The same with a placement as it is in place of `here`, which becomes a rival."""
         return replace(self, here=present, rivals=(Rival(self.fallen, gap=-self.gained), *(
-            replace(one, gap=one.gap - self.gained) for one in self.rivals)))
+            replace(rival, gap=rival.gap - self.gained) for rival in self.rivals)))
 
 
 def compare(
@@ -152,13 +152,13 @@ def _distinct(
 
 
 def _distance(
-    problem: RigidProblem, one: Placement, other: Placement, gauge: int | None
+    problem: RigidProblem, first: Placement, second: Placement, gauge: int | None
 ) -> float:
     """Largest difference of any variable: of its place, or of points its extent away."""
-    moved = np.linalg.norm(one.shift - other.shift, axis=1)
+    moved = np.linalg.norm(first.shift - second.shift, axis=1)
     if gauge is not None:
         moved[gauge] = 0
-    turn = np.linalg.norm(one.rotation - other.rotation, axis=(1, 2))
+    turn = np.linalg.norm(first.rotation - second.rotation, axis=(1, 2))
     turn[problem.pieces:] = 0
     return float(np.max(np.maximum(moved, 2.0 * turn), initial=0.0))
 

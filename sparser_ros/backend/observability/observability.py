@@ -241,7 +241,7 @@ def _alternatives(
             found.append(Alternative(
                 variable, kind, shift, gaps[variable], f'{words}, {by}', len(hypotheses)))
         hypotheses.append(AlternativePlacement(_moved(case, rival.placement), rival.gap, words))
-    found.sort(key=lambda one: one.gap)
+    found.sort(key=lambda alternative: alternative.gap)
     return tuple(found), tuple(hypotheses), least
 
 

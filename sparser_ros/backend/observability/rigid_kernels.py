@@ -176,14 +176,14 @@ def add_joints(before, after, residual, by_before, by_after, unknowns, normal, g
         a, b = unknowns.begin[before[k]], unknowns.begin[after[k]]
         for m in range(size):
             for i in range(size):
-                one, other = by_before[k, m, i], by_after[k, m, i]
-                gradient[a + i] += one * residual[k, m]
-                gradient[b + i] += other * residual[k, m]
+                early, late = by_before[k, m, i], by_after[k, m, i]
+                gradient[a + i] += early * residual[k, m]
+                gradient[b + i] += late * residual[k, m]
                 for j in range(size):
-                    normal[a + i, a + j] += one * by_before[k, m, j]
-                    normal[a + i, b + j] += one * by_after[k, m, j]
-                    normal[b + i, a + j] += other * by_before[k, m, j]
-                    normal[b + i, b + j] += other * by_after[k, m, j]
+                    normal[a + i, a + j] += early * by_before[k, m, j]
+                    normal[a + i, b + j] += early * by_after[k, m, j]
+                    normal[b + i, a + j] += late * by_before[k, m, j]
+                    normal[b + i, b + j] += late * by_after[k, m, j]
 
 
 @_compiled

@@ -453,8 +453,9 @@ class Auditor:
             variance = variance_by(
                 noise.beside(contest.data.treatment.noise), own.graph, own.of(best.whole),
                 stats.weights)
-        relaxed = [one.result.stats.cost_relaxed for one in contest.candidates
-                   if one.result.status.solved and one.result.stats.cost_relaxed is not None]
+        solved = [candidate.result.stats for candidate in contest.candidates
+                  if candidate.result.status.solved]
+        relaxed = [its.cost_relaxed for its in solved if its.cost_relaxed is not None]
         if stats.cost_relaxed is None and relaxed:
             stats = replace(stats, cost_relaxed=relaxed[-1])
         return Verdict(

@@ -171,7 +171,7 @@ class Contest:
     def best(self) -> Candidate:
         """The least robust cost; the first candidate, the present map, where it is as good."""
         first = self.candidates[0]
-        least = min(self.candidates, key=lambda one: one.value)
+        least = min(self.candidates, key=lambda candidate: candidate.value)
         if not least.value < first.value - _SAME_MAP * abs(first.value) - 1e-9:
             return first
         return least
@@ -256,8 +256,8 @@ class Contest:
     def rivals(self, margin: float) -> list[Candidate]:
         """Candidates whose cost is within `margin` (chi-square units) of the best."""
         best = self.best
-        return [one for one in self.candidates
-                if one is not best and one.value - best.value < margin]
+        return [candidate for candidate in self.candidates
+                if candidate is not best and candidate.value - best.value < margin]
 
 
 def refused(

@@ -101,7 +101,7 @@ class Attempts:
         every = [noise.log_factor for _, noise in self.noises] + ([] if older else [{}])
         return Noise({
             name: max(0.0 if name[0] == RANGES else -np.inf, min(log, max(
-                before.log_factor.get(name, 0.0), min(one.get(name, 0.0) for one in every))))
+                before.log_factor.get(name, 0.0), min(logs.get(name, 0.0) for logs in every))))
             for name, log in found.log_factor.items()})
 
     def forget(self, subjects: set[str]) -> None:

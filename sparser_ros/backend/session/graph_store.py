@@ -101,11 +101,12 @@ def runs(increments: Sequence[Increment], alone: Collection[int]) -> list[list[I
     """
     parts: list[list[Increment]] = []
     single = True
-    for number, one in enumerate(increments):
-        before, single = single, one.sequence in alone or number >= len(increments) - _SEPARATE
+    for number, increment in enumerate(increments):
+        before, single = single, (
+            increment.sequence in alone or number >= len(increments) - _SEPARATE)
         if single or before:
             parts.append([])
-        parts[-1].append(one)
+        parts[-1].append(increment)
     return parts
 
 

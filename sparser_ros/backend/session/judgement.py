@@ -89,7 +89,7 @@ class Judgement:
     @property
     def ambiguous(self) -> bool:
         """Whether a segment has two placements that fit about as well."""
-        return any(one.location is Location.AMBIGUOUS for one in self.segments)
+        return any(segment.location is Location.AMBIGUOUS for segment in self.segments)
 
 
 def judged(contest: Contest, config: SparserConfig) -> Judgement:
@@ -186,13 +186,13 @@ def moves(contest: Contest, rival: Candidate) -> Array:
 
 
 def _examined(
-    one: Candidate, frame: Frame, config: SparserConfig, errors: OdometryErrors
+    candidate: Candidate, frame: Frame, config: SparserConfig, errors: OdometryErrors
 ) -> Examination:
-    """The monitors' findings; that they fail is one itself and must not end the audit."""
+    """The monitors' findings; that they fail is a finding itself and must not end the audit."""
     subgraph = frame.subgraph
     try:
         return examine(
-            subgraph.graph, subgraph.of(one.whole), one.result.stats.weights,
+            subgraph.graph, subgraph.of(candidate.whole), candidate.result.stats.weights,
             config.backend.integrity, None if frame.gauge is None else frame.gauge_row, errors)
     except FAILURES as error:
         return Examination((Finding(
@@ -213,12 +213,13 @@ def seen_in(contest: Contest, config: SparserConfig) -> Observability:
             frame.graph, best.whole, frame.segments, frame.gauge, config.backend.observability,
             weights_of_rows(frame, best.result.stats.weights),
             rejected_weight=config.backend.rejected_weight)
-        tried = {one.start for one in contest.candidates}
-        fresh = [one for one in seen.hypotheses[:MOST_HYPOTHESES] if one.words not in tried]
+        tried = {candidate.start for candidate in contest.candidates}
+        fresh = [placement for placement in seen.hypotheses[:MOST_HYPOTHESES]
+                 if placement.words not in tried]
         if not fresh or len(contest.candidates) >= MOST_CANDIDATES:
             return seen
-        for one in fresh:
-            contest.from_hypothesis(one.words, one.estimate)
+        for placement in fresh:
+            contest.from_hypothesis(placement.words, placement.estimate)
         if contest.best is best:
             return seen
 

@@ -174,7 +174,7 @@ def sizes_left(
         derivatives = KINDS[fault.kind].columns
         if derivatives is not None:
             columns[fault] = derivatives(fault, model)
-    columns = {fault: one for fault, one in columns.items() if one.nnz}
+    columns = {fault: block for fault, block in columns.items() if block.nnz}
     if not columns:
         return {}
     scales = odometry_scales(model)
@@ -182,8 +182,8 @@ def sizes_left(
     count = [block.shape[1] for block in columns.values()]
     prior = block_diag(
         np.diag(np.repeat([
-            (one.shape[1] + 2.0) / (config.fault_size * KINDS[fault.kind].floor(config)) ** 2
-            for fault, one in columns.items()], count)),
+            (block.shape[1] + 2.0) / (config.fault_size * KINDS[fault.kind].floor(config)) ** 2
+            for fault, block in columns.items()], count)),
         config.scale_floor ** -2.0 * np.eye(scales.shape[1]))
     covariance = np.linalg.inv(scores.information + prior)
     value = -covariance @ scores.score

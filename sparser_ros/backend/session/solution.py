@@ -197,7 +197,8 @@ def withdrawn(solution: Solution, reason: str) -> Solution:
     return replace(
         solution, status=SolveStatus.FAILED, message=reason, full=False,
         robots=tuple(
-            replace(one, location=Location.UNLOCATED, missing=reason) for one in solution.robots),
+            replace(state, location=Location.UNLOCATED, missing=reason)
+            for state in solution.robots),
         landmark_located=np.zeros(len(solution.landmark_located), dtype=bool), covariances=None,
         protection=None)
 

@@ -279,7 +279,8 @@ class Tracker:
             raise error
         since, before = self._good[0], self._store.treatment
         found = culprits(
-            [one for one in self._store.sequences(since) if one in suspects or one > since],
+            [sequence for sequence in self._store.sequences(since)
+             if sequence in suspects or sequence > since],
             dict(before.quarantined), self._works)
         if found is None:
             self._store.treat(replace(before, quarantined=()))
@@ -323,7 +324,7 @@ class Tracker:
             self.epoch += 1
         self._pin = places.pin
         self._located = frozenset(
-            one.robot for one in places.robots if one.location is Location.LOCATED)
+            state.robot for state in places.robots if state.location is Location.LOCATED)
         full, self._fresh = self._fresh, False
         message = 'followed by the incremental solver'
         if full and verdict is not None:
@@ -334,8 +335,9 @@ class Tracker:
             status=SolveStatus.STALLED if self._failure else current.status,
             message=self._failure or message, stats=stats, full=full,
             rejected=tuple(
-                replace(one, index=int(store.original(one.type, np.array([one.index]))[0]))
-                for one in rejected),
+                replace(measurement, index=int(
+                    store.original(measurement.type, np.array([measurement.index]))[0]))
+                for measurement in rejected),
             newest_stamp_ns=store.newest_stamp_ns, seconds=time.perf_counter() - begin,
             epoch=self.epoch, findings=self._findings() + places.cautions,
             audited_sequence=self._audited, ruled=store.treatment.rulings.revision,
@@ -349,7 +351,8 @@ class Tracker:
     def _findings(self) -> tuple[Finding, ...]:
         found = self._announced
         if self._verdict is not None:
-            known = {(one.kind, one.subject, one.value) for one in self._verdict.findings}
+            known = {(finding.kind, finding.subject, finding.value)
+                     for finding in self._verdict.findings}
             found = found + self._verdict.findings + tuple(
                 finding for finding in quarantine_findings(
                     dict(self._store.treatment.quarantined), self._store.subjects())
@@ -380,7 +383,7 @@ class Tracker:
         segments = find_segments(graph)
         robots = trust.locations(graph, segments, None, {}, 0, config)
         if status is SolveStatus.FAILED and graph.n_poses:
-            robots = tuple(RobotLocation(one.robot, one.location, reason) for one in robots)
+            robots = tuple(RobotLocation(state.robot, state.location, reason) for state in robots)
         return Solution(
             sequence=self._store.sequence,
             estimate=continued(graph, segments, None if self._good is None else self._good[1]),

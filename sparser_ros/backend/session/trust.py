@@ -121,7 +121,7 @@ def _measured(
 
 def newest_of(verdict: Verdict, robot: str) -> SegmentVerdict | None:
     """What is said of the newest segment of a robot."""
-    own = [one for one in verdict.segments if one.robot == robot]
+    own = [segment for segment in verdict.segments if segment.robot == robot]
     return own[-1] if own else None
 
 
@@ -141,7 +141,7 @@ def locations(
     `news`: measurements have come that the audit has not seen, or how far odometry has drifted is
     not known; else the audit does not age. A robot is where its newest segment is.
     """
-    known = {} if verdict is None else {one.first: one for one in verdict.segments}
+    known = {} if verdict is None else {segment.first: segment for segment in verdict.segments}
     refused = '' if verdict is None else _refused(verdict, newest_stamp_ns, news, config)
     unclear = {} if verdict is None else dict(verdict.unclear)
     result = []
