@@ -203,8 +203,9 @@ def errors(
 ) -> tuple[Array, Array]:
     """True minus found biases (and the scale), and their covariance."""
     use = np.arange(len(world.bias_m) + family.scaled)
-    error = np.append(world.bias_m, world.scale - 1) - found.found.values[:len(world.bias_m) + 1]
-    return error[use], found.found.covariance[np.ix_(use, use)]
+    truth = np.append(world.bias_m, world.scale - 1)
+    error = truth - found.posterior.values[:len(truth)]
+    return error[use], found.posterior.covariance[np.ix_(use, use)]
 
 
 def ate(family: Family, estimate: Estimate, truth: Estimate) -> float:

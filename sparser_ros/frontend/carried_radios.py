@@ -63,11 +63,11 @@ def carried_radios(tracks: Mapping[str, Array], ranges: Mapping[tuple[str, str],
     radios = sorted({name for pair in pairs for name in pair})
     # A number may be that of a robot by chance, another name not.
     sure = {name for name in radios if name in tracks and not name.isdigit()}
-    found = Carried(
+    carried = Carried(
         {name: name for name in sorted(sure) if name in moving},
         standing=tuple(robot for robot in tracks if robot not in moving))
     gain = {pair: _gains(values, [
-        tracks[robot] if all(found.robot.get(end, robot) == robot for end in pair) else None
+        tracks[robot] if all(carried.robot.get(end, robot) == robot for end in pair) else None
         for robot in moving]) for pair, values in pairs.items()}
     candidates = [radio for radio in radios if radio not in sure]
     prior = {radio: _by_name(radio, tracks, moving)
@@ -76,22 +76,22 @@ def carried_radios(tracks: Mapping[str, Array], ranges: Mapping[tuple[str, str],
         evidence: dict[tuple[str, str], float] = {}
         for radio in candidates:
             by_motion = sum((values for pair, values in gain.items() if radio in pair and not any(
-                end in found.robot for end in pair)), np.zeros(len(moving)))
+                end in carried.robot for end in pair)), np.zeros(len(moving)))
             both = by_motion + prior[radio]
             evidence |= {(radio, robot): float(both[k]) for k, robot in enumerate(moving)
                          if min(by_motion[k], both[k]) > MARGIN}
         if not evidence:
-            return found
+            return carried
         radio, robot = max(evidence, key=lambda key: evidence[key])
         near = [key for key, value in evidence.items()
                 if value > evidence[radio, robot] - MARGIN and key != (radio, robot)]
         for other, on in near:
             if other == radio:
-                found.doubtful.setdefault(radio, set()).add(on)
+                carried.doubtful.setdefault(radio, set()).add(on)
             elif on == robot and (min(radio, other), max(radio, other)) in pairs:
-                found.doubtful.setdefault(radio, set()).add('')
-                found.doubtful.setdefault(other, set()).add(robot)
-        found.robot[radio] = robot
+                carried.doubtful.setdefault(radio, set()).add('')
+                carried.doubtful.setdefault(other, set()).add(robot)
+        carried.robot[radio] = robot
         candidates.remove(radio)
 
 

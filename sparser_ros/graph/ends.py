@@ -53,8 +53,8 @@ class RangeEnds:
     def pairs(self) -> tuple[Index, Index, Index]:
         """Lower radio (q,), higher radio (q,) of every pair, and the pair (k,) of every range."""
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
-        found, number = np.unique(low * len(self.names) + high, return_inverse=True)
-        return found // len(self.names), found % len(self.names), number
+        keys, number = np.unique(low * len(self.names) + high, return_inverse=True)
+        return keys // len(self.names), keys % len(self.names), number
 
 
 def range_ends(graph: Graph) -> RangeEnds:

@@ -339,10 +339,10 @@ class MeasurementTables:
 
     def absolute_positions(self, dimension: int) -> Array:
         """(k, d): where absolute measurements say that something is, metres."""
-        found = [
+        positions = [
             part.arm_first for part in self.residuals(PointResidual)
             if part.first is None and part.arm_first is not None]
-        return np.concatenate([np.zeros((0, dimension)), *found])
+        return np.concatenate([np.zeros((0, dimension)), *positions])
 
     def pairs(self, *, odometry: bool) -> tuple[Index, Index]:
         """Endpoints (k,) that each measurement between two variables ties together."""

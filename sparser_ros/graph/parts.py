@@ -120,12 +120,12 @@ def undetermined(graph: Graph) -> tuple[Finding, ...]:
     """
     labels, n = components(graph), graph.n_poses
     poses, marks = labels[:n], labels[n:]
-    found = []
+    findings = []
     sizes = np.bincount(labels, minlength=1)
     alone = np.flatnonzero((sizes[marks] == 1) & (marks > 0))
     if len(alone):
         names = [graph.landmarks.names[k] for k in alone]
-        found.append(Finding(
+        findings.append(Finding(
             'landmark_unmeasured', names[0],
             f'{counted(len(names), "landmark")} without any measurement: {listed(names)}',
             float(len(names))))
@@ -133,13 +133,13 @@ def undetermined(graph: Graph) -> tuple[Finding, ...]:
         rows = np.flatnonzero(poses == part)
         inside = [graph.landmarks.names[k] for k in np.flatnonzero(marks == part)]
         if len(rows):
-            found.append(_apart(graph, rows, inside))
+            findings.append(_apart(graph, rows, inside))
         elif len(inside) > 1:
-            found.append(Finding(
+            findings.append(Finding(
                 'disconnected', inside[0],
                 f'{counted(len(inside), "landmark")} ({listed(inside)}) are measured among '
                 'themselves only'))
-    return tuple(found)
+    return tuple(findings)
 
 
 def thinly_measured(graph: Graph) -> tuple[Finding, ...]:

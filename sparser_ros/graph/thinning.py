@@ -131,13 +131,13 @@ class Renumbering:
 
     def odometry(self, rows: Index) -> Index:
         """Thinned rows that some rows of odometry are a part of."""
-        found = np.unique(self.next_edge[rows])
-        return np.asarray(found[found >= 0])
+        edges = np.unique(self.next_edge[rows])
+        return np.asarray(edges[edges >= 0])
 
     def measurements(self, name: str, rows: Index) -> Index:
         """Thinned rows of some rows of a table; those that are gone are left out."""
-        found = self.rows[name][rows]
-        return np.asarray(found[found >= 0])
+        kept = self.rows[name][rows]
+        return np.asarray(kept[kept >= 0])
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,10 @@ def survey(path: Path | str, faults: list[str] | None = None) -> list[TopicSurve
     """
     bag = BagReader(path)
     unreadable: dict[str, str] = {}
-    found = {topic: TopicSurvey(topic, kind) for topic, kind in sorted(bag.topics.items())}
-    stamps: dict[str, list[int]] = {topic: [] for topic in found}
+    surveys = {topic: TopicSurvey(topic, kind) for topic, kind in sorted(bag.topics.items())}
+    stamps: dict[str, list[int]] = {topic: [] for topic in surveys}
     for message in bag.messages():
-        topic_survey = found[message.topic]
+        topic_survey = surveys[message.topic]
         stamps[message.topic].append(message.bag_time_ns)
         # The number that a bag states may be wrong, and zero.
         stride = max(1, -(-bag.counts[message.topic] // MOST_DECODED))
@@ -73,11 +73,11 @@ def survey(path: Path | str, faults: list[str] | None = None) -> list[TopicSurve
                 unreadable.setdefault(message.topic, f'some messages cannot be read: {error}')
                 continue
             _look(topic_survey, msg, (message.bag_time_ns - bag.start_ns) * 1e-9)
-    for topic, topic_survey in found.items():
+    for topic, topic_survey in surveys.items():
         _time(topic_survey, np.array(stamps[topic], dtype=np.int64))
     if faults is not None:
         faults += [*bag.faults, *unreadable.values()]
-    return list(found.values())
+    return list(surveys.values())
 
 
 def _look(topic_survey: TopicSurvey, msg: Any, seconds: float) -> None:

@@ -194,8 +194,8 @@ class Linearised:
         grounded[label[graph.points(graph.absolute_endpoints())]] = True
         held = np.zeros(points, dtype=bool)
         held[n:] = graph.landmarks.fixed
-        found, first = np.unique(label[:n], return_index=True)
-        pinned = first[~grounded[found]]
+        labels, first = np.unique(label[:n], return_index=True)
+        pinned = first[~grounded[labels]]
         held[pinned] = True
         free = ~held[variable]
         # In an upright frame only its heading is held, whoever says where up is.

@@ -132,7 +132,7 @@ class AntennasAndClocks:
         levers = np.arange(len(self.value)) < self._levers
         lever, lever_sigma = self._given(levers)
         late, late_sigma = self._given(~levers)
-        d, found = self._levers // max(len(self.robots), 1), []
+        d, rows = self._levers // max(len(self.robots), 1), []
         for number, robot in enumerate(self.robots):
             if robot not in self.sources or robot in blamed:
                 continue
@@ -140,9 +140,9 @@ class AntennasAndClocks:
             axis = int(np.argmax(np.abs(lever[own]) / lever_sigma[own]))
             if abs(late[clock]) > sigmas * late_sigma[clock] and abs(
                     lever[own][axis]) > sigmas * lever_sigma[own][axis]:
-                found.append(
+                rows.append(
                     EitherRow(robot, axis, float(lever[own][axis]), float(late[clock])))
-        return tuple(found)
+        return tuple(rows)
 
     def significant(self, sigmas: float) -> bool:
         """Whether anything is off by so many standard deviations."""
@@ -172,21 +172,21 @@ class AntennasAndClocks:
                 np.sqrt(np.maximum(np.diagonal(left), 1e-18)))
 
 
-def antennas_and_clocks(found: SelfCalibration) -> AntennasAndClocks:
+def antennas_and_clocks(calibration: SelfCalibration) -> AntennasAndClocks:
     """Errors of lever arms and lateness of stamps, where biases and the map are free as well."""
-    graph, ends, parameters = found.graph, found.ends, found.parameters
+    graph, ends, parameters = calibration.graph, calibration.ends, calibration.parameters
     if not len(graph.ranges):
         return AntennasAndClocks((), (), np.zeros(0), np.zeros((0, 0)), np.zeros(0))
-    model, radios = radio_model(parameters, graph, found.estimate, found.weights)
+    model, radios = radio_model(parameters, graph, calibration.estimate, calibration.weights)
     antennas = antenna_places(model, ends)
-    sources, lateness = clock_columns(found)
+    sources, lateness = clock_columns(calibration)
     places = [*antennas.values(), model.columns(
         'ranges', np.arange(len(graph.ranges)), model.root_of_ranges[:, None] * lateness)]
     levers, clocks = len(antennas) * graph.dimension, len(sources)
     size, count = len(ends.names) + 1, levers + clocks
     scores = model.scores(
         sp.hstack([radios[:, :size], *places, radios[:, size:]], format='csc'))
-    share, known = found.inflation[0] * found.inflation[1], found.found.prior
+    share, known = calibration.inflation[0] * calibration.inflation[1], calibration.posterior.prior
     prior = np.repeat([_PRIOR_M**2, _PRIOR_S**2], [levers, clocks])
     later = posterior(
         scores.information / share, scores.score / share,
@@ -211,40 +211,40 @@ def calibration_with_places(
     """
     told: AntennasAndClocks | None = None
     for _ in range(_MOST_TURNS):
-        found: SelfCalibration | None = None
-        for found in calibration_steps(graph, initial, config, solver):
-            if found is None:
+        calibration: SelfCalibration | None = None
+        for calibration in calibration_steps(graph, initial, config, solver):
+            if calibration is None:
                 yield None
-        assert found is not None
-        left = antennas_and_clocks(found)
+        assert calibration is not None
+        left = antennas_and_clocks(calibration)
         if told is not None and (told.robots, told.sources) == (left.robots, left.sources):
             told, settled = replace(left, value=told.value + left.value), left.within(1.0)
         else:
             told, settled = left, not left.significant(sigmas)
-        if found.doubted or settled:
+        if calibration.doubted or settled:
             break
         yield None
-        graph, initial = _without(graph, found, left), found.estimate
-    assert found is not None and told is not None
-    yield found, told
+        graph, initial = _without(graph, calibration, left), calibration.estimate
+    assert calibration is not None and told is not None
+    yield calibration, told
 
 
-def _without(graph: Graph, found: SelfCalibration, told: AntennasAndClocks) -> Graph:
+def _without(graph: Graph, calibration: SelfCalibration, told: AntennasAndClocks) -> Graph:
     """The graph with the errors of lever arms taken off, and those of stamps to first order."""
     late_s = np.array([row.late_s for row in told.clocks])
     moved = RadioErrors(antenna_m={row.robot: row.error_m for row in told.antennas}).off_all(graph)
     return moved.replaced(ranges=moved.ranges.replaced(distance_m=np.maximum(
-        moved.ranges.distance_m - clock_columns(found)[1] @ late_s, SHORTEST_M)))
+        moved.ranges.distance_m - clock_columns(calibration)[1] @ late_s, SHORTEST_M)))
 
 
-def clock_columns(found: SelfCalibration) -> tuple[list[int], Array]:
+def clock_columns(calibration: SelfCalibration) -> tuple[list[int], Array]:
     """Sources (s,) whose stamps tell, and derivatives (k, s) of residuals by their lateness.
 
     Stamps that are late by tau let a range be measured where the radios were tau before:
     the residual (predicted minus measured) is tau d|v|/dt.
     """
-    graph, ends = found.graph, found.ends
-    rate, moving = range_rates(graph, found.estimate)
+    graph, ends = calibration.graph, calibration.ends
+    rate, moving = range_rates(graph, calibration.estimate)
     sources = [int(k) for k in np.unique(ends.first[moving])]
     columns = np.zeros((len(graph.ranges), len(sources)))
     for at, source in enumerate(sources):

@@ -144,17 +144,17 @@ def range_noise(
     if not cells:
         return RangeNoise(
             np.zeros(len(known)), np.zeros(len(known), dtype=bool), 0.0)
-    found, count = np.empty(len(cells)), np.empty(len(cells))
+    measured, count = np.empty(len(cells)), np.empty(len(cells))
     design, claimed = np.zeros((len(cells), len(ends.names) + 1)), np.empty((len(cells), 1))
     for row, (rows, low, high) in enumerate(cells):
         redundancy = 1 - float(np.mean(leverage[rows]))
-        found[row] = max(robust_variance(residual[rows]) / redundancy, _LEAST_SIGMA_M**2)
+        measured[row] = max(robust_variance(residual[rows]) / redundancy, _LEAST_SIGMA_M**2)
         count[row] = _TRIMMED_EFFICIENCY * redundancy * len(rows)
         design[row, low] += 1
         design[row, high] += 1
         design[row, -1] = np.mean(distance_m[rows] ** 2)
         claimed[row] = np.mean(1 / ranges.precision[rows])
-    values, factor = _fitted(design, claimed, found, count)
+    values, factor = _fitted(design, claimed, measured, count)
     return RangeNoise(values[:-1], known, float(np.sqrt(values[-1])), factor)
 
 
@@ -201,7 +201,7 @@ def _cells(ends: RangeEnds, distance_m: Array, clear: Mask) -> list[tuple[Index,
 
 
 def _fitted(
-    design: Array, claimed: Array, found: Array, count: Array
+    design: Array, claimed: Array, measured: Array, count: Array
 ) -> tuple[Array, float]:
     """Variances of radios and of a metre, and the factor on claims where that explains as much.
 
@@ -210,13 +210,13 @@ def _fitted(
     """
     each = design.shape[1] - 1
     radios = int(np.sum(np.any(design[:, :-1] > 0, axis=0)))
-    flat = _solved(design[:, :-1], found, count, each)
-    sloped = _solved(design, found, count, each)
-    factor = _solved(claimed, found, count, 0)
+    flat = _solved(design[:, :-1], measured, count, each)
+    sloped = _solved(design, measured, count, each)
+    factor = _solved(claimed, measured, count, 0)
 
     def misfit(model: Array) -> float:
         model = np.maximum(model, _LEAST_SIGMA_M**2)
-        return float(np.sum(count * (np.log(model) + found / model)))
+        return float(np.sum(count * (np.log(model) + measured / model)))
 
     # Twice the log-likelihood ratio is chi-square with a degree for each further parameter.
     of_flat, of_sloped = misfit(design[:, :-1] @ flat), misfit(design @ sloped)
@@ -226,20 +226,20 @@ def _fitted(
     return sloped if steep else np.append(flat, 0.0), float(factor[0]) if common else 0.0
 
 
-def _solved(design: Array, found: Array, count: Array, radios: int) -> Array:
+def _solved(design: Array, measured: Array, count: Array, radios: int) -> Array:
     """Reweighted non-negative least squares; a variance v from n ranges has the variance 2 v^2 / n.
 
     The first `radios` columns are drawn to half of the middle of all by two ranges each.
     """
-    half = float(np.median(found)) / 2
+    half = float(np.median(measured)) / 2
     used = np.any(design > 0, axis=0) & (np.arange(design.shape[1]) < radios)
-    model, values = found.copy(), np.zeros(design.shape[1])
+    model, values = measured.copy(), np.zeros(design.shape[1])
     for _ in range(_REFITS):
         root = np.sqrt(count / 2) / model
         prior = np.where(used, np.sqrt(_PRIOR_RANGES / 2) / np.maximum(values, half), 0.0)
         values, _ = nnls(
             np.vstack([root[:, None] * design, np.diag(prior)]),
-            np.concatenate([root * found, prior * half]))
+            np.concatenate([root * measured, prior * half]))
         model = np.maximum(design @ values, _LEAST_SIGMA_M**2)
     return np.asarray(values)
 

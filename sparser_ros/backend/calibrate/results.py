@@ -74,54 +74,55 @@ class OdometryRow:
     rotation_sigma_factor: float
 
 
-def odometry_rows(found: SelfCalibration) -> list[OdometryRow]:
+def odometry_rows(calibration: SelfCalibration) -> list[OdometryRow]:
     """All robots; none where scales are taken as right and no claimed noise is contradicted."""
-    first, names = len(found.ends.names) + 1, found.ends.names[:found.ends.robots]
+    first, names = len(calibration.ends.names) + 1, calibration.ends.names[:calibration.ends.robots]
     prior, spread = (
         np.sqrt(np.diagonal(matrix)[first:])
-        for matrix in (found.found.prior, found.found.covariance))
-    noise = found.odometry_noise.noise
+        for matrix in (calibration.posterior.prior, calibration.posterior.covariance))
+    noise = calibration.odometry_noise.noise
     return [
-        OdometryRow(name, 1 + float(found.found.values[first + k]), float(spread[k]),
-                    bool(2 * spread[k] <= prior[k]) and not found.doubted,
+        OdometryRow(name, 1 + float(calibration.posterior.values[first + k]), float(spread[k]),
+                    bool(2 * spread[k] <= prior[k]) and not calibration.doubted,
                     *(float(np.sqrt(noise.factor(part, name))) for part in (MOVES, TURNS)))
         for k, name in enumerate(names)
         if prior[k] > _HELD or any(robot == name for _, robot in noise.log_factor)]
 
 
-def radio_rows(found: SelfCalibration) -> list[RadioRow]:
+def radio_rows(calibration: SelfCalibration) -> list[RadioRow]:
     """All radios that have ranges."""
+    ends, values = calibration.ends, calibration.posterior.values
     count = np.bincount(
-        np.concatenate([found.ends.first, found.ends.second]), minlength=len(found.ends.names))
-    spread = np.sqrt(np.diagonal(found.found.covariance))
-    prior = 1 / np.sqrt(np.diagonal(np.linalg.inv(found.found.prior)))
-    noise = found.noise
+        np.concatenate([ends.first, ends.second]), minlength=len(ends.names))
+    spread = np.sqrt(np.diagonal(calibration.posterior.covariance))
+    prior = 1 / np.sqrt(np.diagonal(np.linalg.inv(calibration.posterior.prior)))
+    noise = calibration.noise
     return [
         RadioRow(
-            found.ends.names[k], int(count[k]), float(found.found.values[k]), float(spread[k]),
-            bool(2 * spread[k] <= prior[k]) and not found.doubted,
+            ends.names[k], int(count[k]), float(values[k]), float(spread[k]),
+            bool(2 * spread[k] <= prior[k]) and not calibration.doubted,
             None if noise is None or not noise.known[k]
             else float(np.sqrt(noise.radio_variance[k])))
         for k in np.flatnonzero(count)]
 
 
-def pair_rows(found: SelfCalibration) -> list[PairRow]:
+def pair_rows(calibration: SelfCalibration) -> list[PairRow]:
     """All pairs that have ranges."""
-    low, high, number = found.ends.pairs
-    covariance, values = found.found.covariance, found.found.values
-    residual = range_residuals(found.graph, found.estimate)
-    claimed = 1 / np.sqrt(found.measured.ranges.precision)
-    weights = found.weights.get('ranges', np.ones(len(residual)))
+    low, high, number = calibration.ends.pairs
+    covariance, values = calibration.posterior.covariance, calibration.posterior.values
+    residual = range_residuals(calibration.graph, calibration.estimate)
+    claimed = 1 / np.sqrt(calibration.measured.ranges.precision)
+    weights = calibration.weights.get('ranges', np.ones(len(residual)))
     known, noise = np.zeros(len(claimed), dtype=bool), claimed
-    if found.noise is not None:
-        known = found.noise.of_known(found.ends)
-        noise = np.sqrt(found.noise.variance(found.ends, found.measured.ranges))
+    if calibration.noise is not None:
+        known = calibration.noise.of_known(calibration.ends)
+        noise = np.sqrt(calibration.noise.variance(calibration.ends, calibration.measured.ranges))
     rows = []
     for pair, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
         own = number == pair
         variance = covariance[a, a] + covariance[b, b] + 2 * covariance[a, b]
         rows.append(PairRow(
-            found.ends.names[a], found.ends.names[b], int(np.sum(own)),
+            calibration.ends.names[a], calibration.ends.names[b], int(np.sum(own)),
             float(values[a] + values[b]), float(np.sqrt(max(variance, 0.0))),
             float(np.median(claimed[own])),
             float(np.sqrt(np.mean(noise[own] ** 2))) if np.all(known[own]) else None,
@@ -129,40 +130,40 @@ def pair_rows(found: SelfCalibration) -> list[PairRow]:
     return rows
 
 
-def scale_found(found: SelfCalibration) -> tuple[float, float]:
+def scale_found(calibration: SelfCalibration) -> tuple[float, float]:
     """Factor on ranges, and its standard deviation."""
-    at = len(found.ends.names)
-    return 1 + float(found.found.values[at]), float(np.sqrt(found.found.covariance[at, at]))
+    at, posterior = len(calibration.ends.names), calibration.posterior
+    return 1 + float(posterior.values[at]), float(np.sqrt(posterior.covariance[at, at]))
 
 
-def scale_determined(found: SelfCalibration) -> bool | None:
+def scale_determined(calibration: SelfCalibration) -> bool | None:
     """Whether the scale of ranges is known to half of what was known before; None = not sought."""
-    at = len(found.ends.names)
-    prior = float(np.sqrt(found.found.prior[at, at]))
+    at = len(calibration.ends.names)
+    prior = float(np.sqrt(calibration.posterior.prior[at, at]))
     if prior <= _HELD:
         return None
-    return 2 * scale_found(found)[1] <= prior and not found.doubted
+    return 2 * scale_found(calibration)[1] <= prior and not calibration.doubted
 
 
-def as_dict(found: SelfCalibration) -> dict[str, Any]:
+def as_dict(calibration: SelfCalibration) -> dict[str, Any]:
     """For reports: lengths in metres."""
-    noise, (scale, spread) = found.noise, scale_found(found)
+    noise, (scale, spread) = calibration.noise, scale_found(calibration)
     return {
-        'applied': found.applied, 'reason': found.reason, 'rounds': found.rounds,
+        'applied': calibration.applied, 'reason': calibration.reason, 'rounds': calibration.rounds,
         'scale': scale, 'scale_sigma': spread,
         'sigma_per_m': None if noise is None else noise.sigma_per_m,
-        'sharing': found.inflation[1],
-        'odometry': [asdict(row) for row in odometry_rows(found)],
-        'radios': [asdict(row) for row in radio_rows(found)],
-        'pairs': [asdict(row) for row in pair_rows(found)],
-        'undetermined': list(advice(found)),
+        'sharing': calibration.inflation[1],
+        'odometry': [asdict(row) for row in odometry_rows(calibration)],
+        'radios': [asdict(row) for row in radio_rows(calibration)],
+        'pairs': [asdict(row) for row in pair_rows(calibration)],
+        'undetermined': list(advice(calibration)),
     }
 
 
-def advice(found: SelfCalibration) -> tuple[str, ...]:
+def advice(calibration: SelfCalibration) -> tuple[str, ...]:
     """What could not be determined, and what to drive for it, in words."""
     texts = []
-    rows = radio_rows(found)
+    rows = radio_rows(calibration)
     alone = [row.name for row in rows if not row.determined]
     if not rows:
         return ('there are no ranges: nothing can be calibrated',)
@@ -175,27 +176,27 @@ def advice(found: SelfCalibration) -> tuple[str, ...]:
         texts.append(
             f'the bias of {", ".join(alone)} is not determined by itself: let a robot drive '
             'around it, near and far, or survey its position')
-    if scale_determined(found) is False:
+    if scale_determined(calibration) is False:
         texts.append(
             'the scale of ranges is not determined: it looks like another size of the map, which '
             'only the odometry knows; survey two beacons or more')
-    unknown = [f'{row.first}-{row.second}' for row in pair_rows(found) if row.sigma_m is None]
+    unknown = [f'{row.first}-{row.second}' for row in pair_rows(calibration) if row.sigma_m is None]
     if unknown:
         texts.append(
             f'the noise of {", ".join(unknown)} is not determined (fewer than 20 ranges, or the '
             'map follows them): it stays as claimed; stand still for a minute within range')
-    texts += _wrong_sigmas(found) + _wrong_odometry(found)
-    if found.inflation[1] > 4:
+    texts += _wrong_sigmas(calibration) + _wrong_odometry(calibration)
+    if calibration.inflation[1] > 4:
         texts.append(
             f'neighbouring ranges share their errors (information of one in '
-            f'{found.inflation[1]:.0f}): multipath or a wrong odometry; standard deviations of '
-            'biases account for it')
+            f'{calibration.inflation[1]:.0f}): multipath or a wrong odometry; standard deviations '
+            'of biases account for it')
     return tuple(texts)
 
 
-def _wrong_sigmas(found: SelfCalibration) -> list[str]:
+def _wrong_sigmas(calibration: SelfCalibration) -> list[str]:
     """A word where claimed sigmas are off by a factor of two: weights are then off by four."""
-    rows = [row for row in pair_rows(found) if row.sigma_m is not None]
+    rows = [row for row in pair_rows(calibration) if row.sigma_m is not None]
     if not rows:
         return []
     ratio = np.array([row.claimed_sigma_m / (row.sigma_m or 1.0) for row in rows])
@@ -207,9 +208,9 @@ def _wrong_sigmas(found: SelfCalibration) -> list[str]:
             f'{sigma:.3g} m): set ranges.sigma_m, or calibration.sigma to estimate']
 
 
-def _wrong_odometry(found: SelfCalibration) -> list[str]:
+def _wrong_odometry(calibration: SelfCalibration) -> list[str]:
     """A word for every source of odometry whose claimed noise is contradicted."""
-    noise, spread = found.odometry_noise.noise, found.odometry_noise.log_sigma
+    noise, spread = calibration.odometry_noise.noise, calibration.odometry_noise.log_sigma
     return [
         f'odometry of {name}: claimed sigmas of {part} look {_times_too(np.exp(-log / 2))} (within '
         f'a factor of {np.exp(spread[part, name] / 2):.2f}): set its covariances or '
@@ -222,46 +223,46 @@ def _times_too(factor: float) -> str:
     return f'{factor:.2g} times too large' if factor > 1 else f'{1 / factor:.2g} times too small'
 
 
-def lines(found: SelfCalibration) -> list[str]:
+def lines(calibration: SelfCalibration) -> list[str]:
     """A table for the terminal."""
-    state = 'applied' if found.applied else 'not applied'
-    text = [f'calibration: {state}: {found.reason}']
-    if (scale := scale_determined(found)) is not None:
-        text.append('  scale {:.5f} +- {:.5f}'.format(*scale_found(found))
+    state = 'applied' if calibration.applied else 'not applied'
+    text = [f'calibration: {state}: {calibration.reason}']
+    if (scale := scale_determined(calibration)) is not None:
+        text.append('  scale {:.5f} +- {:.5f}'.format(*scale_found(calibration))
                     + ('' if scale else ' (not determined)'))
-    for row in radio_rows(found):
+    for row in radio_rows(calibration):
         sigma = '' if row.sigma_m is None else f', sigma {row.sigma_m:.3f} m'
         known = ('' if row.determined and row.significant else
                  ' (not significant)' if row.determined else ' (not determined)')
         text.append(f'  radio {row.name}: bias {row.bias_m:+.3f} +- {row.bias_sigma_m:.3f} m'
                     f'{known}{sigma}, {row.ranges} ranges')
     text += [f'  odometry of {row.robot}: scale {row.scale:.4f} +- {row.scale_sigma:.4f}'
-             for row in odometry_rows(found) if row.determined]
-    return text + [f'  {words}' for words in advice(found)]
+             for row in odometry_rows(calibration) if row.determined]
+    return text + [f'  {words}' for words in advice(calibration)]
 
 
 def radio_settings(
-    config: SparserConfig, found: SelfCalibration, *, noise: bool,
+    config: SparserConfig, calibration: SelfCalibration, *, noise: bool,
     levers: Sequence[LeverRow] = (),
 ) -> dict[str, dict[str, Any]]:
     """`radios` and `ranges` as they are to be, on top of what `config` says already.
 
-    The ranges of `found` were made with `config`: corrected by alpha r - b they are
+    The ranges of `calibration` were made with `config`: corrected by alpha r - b they are
     alpha (s d - c) - b of the raw distance d, scale s and bias c. `noise`: sigmas as well. All
     radios of one robot get the same values, since the graph does not tell them apart, and what is
     significant and plausible of `levers` is added to the lever arm of each.
     """
     wrong = {lever.robot: lever.error_m for lever in levers if lever.to_move(SIGNIFICANT)}
-    alpha = found.parameters.scale
-    heard = np.unique(np.concatenate([found.ends.first, found.ends.second])).tolist()
-    names = {number: found.ends.names[number] for number in heard}
-    used = found.noise if noise else None
+    alpha = calibration.parameters.scale
+    heard = np.unique(np.concatenate([calibration.ends.first, calibration.ends.second])).tolist()
+    names = {number: calibration.ends.names[number] for number in heard}
+    used = calibration.noise if noise else None
     sigma_m = {} if used is None else {
         name: max(float(np.sqrt(used.radio_variance[number])), 10.0**-_DIGITS)
         for number, name in names.items() if used.known[number]}
     radios = corrected_radios(
-        config, found.graph.robots,
-        {name: float(found.parameters.bias_m[number]) for number, name in names.items()},
+        config, calibration.graph.robots,
+        {name: float(calibration.parameters.bias_m[number]) for number, name in names.items()},
         {name: error for name, error in wrong.items() if name in names.values()},
         sigma_m, alpha)
     ranges: dict[str, Any] = {
@@ -306,11 +307,11 @@ def _moved(lever_arm: list[float], error_m: Sequence[float]) -> list[float]:
 
 
 def calibrated_config(
-    config: SparserConfig, found: SelfCalibration, *, noise: bool,
+    config: SparserConfig, calibration: SelfCalibration, *, noise: bool,
     levers: Sequence[LeverRow] = (),
 ) -> SparserConfig:
     """The configuration with the calibration in it."""
-    settings = radio_settings(config, found, noise=noise, levers=levers)
+    settings = radio_settings(config, calibration, noise=noise, levers=levers)
     radios: Mapping[str, Any] = settings['radios']
     return replace(
         config, radios=dict(radios), ranges=replace(config.ranges, **settings['ranges']))

@@ -137,7 +137,7 @@ class SelfCalibration:
     ends: RangeEnds
     parameters: RadioParameters
     """Applied values: zero where nothing was significant."""
-    found: Posterior
+    posterior: Posterior
     noise: RangeNoise | None
     odometry_noise: OdometryNoise
     inflation: tuple[float, float]
@@ -165,9 +165,9 @@ def self_calibrate(
 
     Raises SolverError where the map cannot be solved.
     """
-    for found in calibration_steps(graph, initial, config, solver):
-        if found is not None:
-            return found
+    for calibration in calibration_steps(graph, initial, config, solver):
+        if calibration is not None:
+            return calibration
     raise AssertionError('calibration_steps ends with a calibration')
 
 
@@ -189,7 +189,7 @@ def calibration_steps(
     update, rounds = work.update(state), 1
     while rounds < config.rounds and work.noise_known(update) and not work.settled(state, update):
         yield None
-        log.debug('round %d: biases %s', rounds, np.round(update.found.values, 3))
+        log.debug('round %d: biases %s', rounds, np.round(update.posterior.values, 3))
         state = work.moved(state, update)
         update, rounds = work.update(state), rounds + 1
     yield None
@@ -203,13 +203,13 @@ def calibration_steps(
 
 
 def _verdict(
-    work: Iterations, parameters: RadioParameters, found: Posterior
+    work: Iterations, parameters: RadioParameters, posterior: Posterior
 ) -> tuple[bool, str]:
     """Whether the parameters are applied, and why."""
     config = work.config
-    if not found.directions:
+    if not posterior.directions:
         return False, 'the data determine no combination of biases: nothing is changed'
-    chance = float(chdtrc(found.directions, found.chi_square))
+    chance = float(chdtrc(posterior.directions, posterior.chi_square))
     if chance > config.false_alarm:
         return False, ('radios without bias would give such residuals with probability '
                        f'{chance:.2g}: nothing is changed')
@@ -217,7 +217,7 @@ def _verdict(
     stretch = abs(parameters.scale - 1) * float(np.max(work.graph.ranges.distance_m))
     if max(largest, stretch) < config.bias_floor_m:
         return False, f'no range is off by more than {config.bias_floor_m:g} m: nothing is changed'
-    return True, f'{found.directions} combinations of biases are determined and significant'
+    return True, f'{posterior.directions} combinations of biases are determined and significant'
 
 
 def _decided(
@@ -228,9 +228,9 @@ def _decided(
     graph, ends, noise = work.graph, work.ends, last.noise or update.noise
     odometry = OdometryNoise() if doubt else replace(
         last.odometry, log_sigma=update.odometry.log_sigma).significant()
-    used = RadioParameters(ends, update.found.determined)
+    used = RadioParameters(ends, update.posterior.determined)
     applied, reason = (False, f'{doubt}: nothing is changed') if doubt else _verdict(
-        work, used, update.found)
+        work, used, update.posterior)
     used = used if applied else no_correction(ends)
     with_noise = work.config.sigma == 'estimate' and not doubt
     outcome = used.corrected(work.with_noise(noise, odometry) if with_noise else graph)
@@ -242,7 +242,7 @@ def _decided(
     else:
         outcome, estimate, weights = graph, first.estimate, first.weights
     return SelfCalibration(
-        ends, used, update.found, noise, odometry, update.inflation, applied, reason, graph,
+        ends, used, update.posterior, noise, odometry, update.inflation, applied, reason, graph,
         outcome, estimate, weights, rounds, bool(doubt))
 
 
@@ -297,7 +297,7 @@ class CalibrationState:
 class Update:
     """What a state says of the radios."""
 
-    found: Posterior
+    posterior: Posterior
     step: Array
     """(r + 1 + robots,)"""
     noise: RangeNoise
@@ -345,7 +345,7 @@ class Iterations:
         inflation = variance_inflation(state.corrected, ends, residual, weight)
         # What the data say less than their weights claim divides their information.
         scores, share = model.scores(columns), inflation[0] * inflation[1]
-        found = posterior(
+        fit = posterior(
             scores.information / share, scores.score / share, at, self.prior, self.radio_size)
         noise = range_noise(
             ends, graph.ranges, residual, range_leverages(model), state.noise,
@@ -354,7 +354,7 @@ class Iterations:
         odometry = state.odometry
         if state.under_paths:
             odometry = odometry.after(variance_components(model), inflation[1])
-        return Update(found, found.values - at, noise, odometry, inflation)
+        return Update(fit, fit.values - at, noise, odometry, inflation)
 
     def moved(self, state: CalibrationState, update: Update) -> CalibrationState:
         """The state after the step of an update."""
@@ -406,15 +406,15 @@ class Iterations:
     def settled(self, state: CalibrationState, update: Update) -> bool:
         """Whether another iteration would change nothing that matters."""
         before, size = state.noise, self.radio_size
-        sigma = np.sqrt(np.diagonal(update.found.covariance))
+        sigma = np.sqrt(np.diagonal(update.posterior.covariance))
         if not state.under_paths or before is None or np.any(
                 np.abs(update.step[:size]) > _SMALL_STEP * sigma[:size]):
             return False
         variances = np.log([
             noise.variance(self.ends, self.graph.ranges) for noise in (before, update.noise)])
-        found, now = (fit.odometry.noise.log_factor for fit in (state, update))
+        earlier, now = (fit.odometry.noise.log_factor for fit in (state, update))
         change = [*np.abs(variances[1] - variances[0]), *(
-            abs(log - found.get(name, 0.0)) for name, log in now.items())]
+            abs(log - earlier.get(name, 0.0)) for name, log in now.items())]
         return bool(max(change) <= 2 * np.log(_SMALL_RATIO))
 
 

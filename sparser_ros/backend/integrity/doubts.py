@@ -91,9 +91,9 @@ def doubted_sources(sources: RangeEnds, rows: Rows, false_alarm: float) -> list[
     The ranges of a source once taken no longer count for the sources at their other ends.
     """
     left = np.ones(len(rows.far), dtype=bool)
-    found: list[Doubt] = []
+    doubted: list[Doubt] = []
     members = [sources.at(k) for k in range(len(sources))]
-    while len(found) < len(sources):
+    while len(doubted) < len(sources):
         best, gain = -1, 0.0
         n, k = int(left.sum()), int(np.sum(rows.far & left))
         for number, own in enumerate(members):
@@ -106,11 +106,11 @@ def doubted_sources(sources: RangeEnds, rows: Rows, false_alarm: float) -> list[
                 if value > gain:
                     best, gain = number, value
         if best < 0:
-            return found
+            return doubted
         own = members[best]
-        found.append(_doubt(best, own, rows))
+        doubted.append(_doubt(best, own, rows))
         left &= ~own
-    return found
+    return doubted
 
 
 def _likelihood(count: int, total: int) -> float:
@@ -176,7 +176,7 @@ def bursts(
         free &= ~sources.at(source)
     far = rows.far & free
     bound = max(TOLERATED_SHARE, upper_share(int(far.sum()), int(free.sum()), false_alarm))
-    found: list[tuple[int, Stretch]] = []
+    stretches: list[tuple[int, Stretch]] = []
     for source in range(len(sources)) if bound < 1 else ():
         own = sources.at(source) & free
         if source in taken or not np.any(own):
@@ -190,10 +190,10 @@ def bursts(
             failed = np.flatnonzero(part & far)
             told = _burst_finding(sources, source, failed, rows)
             seconds = sources.seconds[failed]
-            found.append((len(failed), Stretch(
+            stretches.append((len(failed), Stretch(
                 source, sources.names[source], np.flatnonzero(part), float(seconds.min()),
                 float(seconds.max()), partial(_told, told))))
-    return [burst for _, burst in sorted(found, key=lambda pair: -pair[0])]
+    return [burst for _, burst in sorted(stretches, key=lambda pair: -pair[0])]
 
 
 def lasting(
@@ -203,14 +203,14 @@ def lasting(
     kept = []
     for doubt in doubts:
         others = {other.source for other in doubts} - {doubt.source}
-        found = [burst for burst in bursts(sources, rows, others, false_alarm, config)
+        own = [burst for burst in bursts(sources, rows, others, false_alarm, config)
                  if burst.source == doubt.source]
         outside = sources.at(doubt.source)
-        if found:
-            outside[found[0].rows] = False
+        if own:
+            outside[own[0].rows] = False
         # Bursts that fill most of its time are none, nor are those beside which it fails as well.
         brief = 2 * np.sum(outside) > doubt.count
-        if not found or not brief or (
+        if not own or not brief or (
             np.sum(rows.far & outside) >= TOLERATED_SHARE * np.sum(outside)
         ):
             kept.append(doubt)

@@ -95,26 +95,26 @@ def examine(
     doubts = lasting(
         sources, rows, doubted_sources(sources, rows, false_alarm), false_alarm, config)
     taken = {doubt.source for doubt in doubts}
-    found = bursts(sources, rows, taken, false_alarm, config)
+    in_bursts = bursts(sources, rows, taken, false_alarm, config)
     weight = kept_weights(weights).get('ranges', np.ones(len(graph.ranges)))
     root = np.sqrt(weight)
     stretches = [*shifts(
-        sources, rows, weight, taken | {burst.source for burst in found}, false_alarm, config),
+        sources, rows, weight, taken | {burst.source for burst in in_bursts}, false_alarm, config),
         *(step for step in beacon_steps(
             sources, range_directions(graph, estimate), root * rows.whitened,
             root * np.sqrt(graph.ranges.precision), config) if step.source not in taken)]
     errors = errors or OdometryErrors()
     findings, undetected, likely = _explained(
-        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], stretches,
+        graph, estimate, weights, sources, rows, doubts, in_bursts[:_MOST_BURSTS], stretches,
         false_alarm, config, gauge, errors)
     named = {name for finding in findings for name in finding.subjects}
     findings += [doubt_finding(sources, doubt) for doubt in doubts
                  if sources.names[doubt.source] not in named]
     named |= {sources.names[doubt.source] for doubt in doubts}
-    if found and not named & {burst.subject for burst in found}:
+    if in_bursts and not named & {burst.subject for burst in in_bursts}:
         # A burst of one radio shows at the others that it talks to: the greatest stands for all.
-        findings.append(found[0].finding(np.zeros(0)))
-        named.add(found[0].subject)
+        findings.append(in_bursts[0].finding(np.zeros(0)))
+        named.add(in_bursts[0].subject)
     findings += _closures(graph, weights) + _levels(graph, estimate, weights, false_alarm)
     frame = '' if gauge is not None else frame_reason(
         graph, findings, config.fault_size * config.bias_floor_m)
@@ -126,7 +126,7 @@ def examine(
             named_bursts[burst.subject], burst.rows[
                 (seconds[burst.rows] >= burst.begin_s) & (seconds[burst.rows] <= burst.end_s)],
             burst.end_s, bent.get(burst.subject))
-        for burst in (*stretches, *found) if burst.subject in named_bursts)
+        for burst in (*stretches, *in_bursts) if burst.subject in named_bursts)
     return Examination(
         tuple(findings), frame if config.gate else '', faulty, undetected, likely)
 
@@ -202,12 +202,12 @@ def _explained(
                 if doubt.source - sources.robots in known]
     moved = [graph.landmarks.names.index(fault.subject) for fault, _ in faults
              if fault.kind == 'beacon_misplaced']
-    found = swapped_or_misplaced(
+    findings = swapped_or_misplaced(
         graph, estimate, sources, sorted({*suspects, *moved}), config.bias_floor_m, gain)
-    named = {name for finding in found for name in finding.subjects}
-    found += [fault.finding(theta) for fault, theta in faults if fault.subject not in named]
+    named = {name for finding in findings for name in finding.subjects}
+    findings += [fault.finding(theta) for fault, theta in faults if fault.subject not in named]
     # A stretch and a step of one beacon are one fault: what explains most comes first.
-    first = {(finding.kind, finding.subject): finding for finding in reversed(found)}
+    first = {(finding.kind, finding.subject): finding for finding in reversed(findings)}
     return list(first.values())[::-1], undetected, with_likely(solved, undetected, config)
 
 
@@ -241,7 +241,7 @@ def _jumps_like_steps(
 
     Tables below a robot are usual, and a jump bears a step of its height as well.
     """
-    found = []
+    unlikely = []
     for number, fault in enumerate(tested):
         if fault.kind != JUMP:
             continue
@@ -249,8 +249,8 @@ def _jumps_like_steps(
                       if (other.kind, other.subject) == (ALTIMETER, fault.subject)), default=0.0)
         more = fault.columns.shape[1] - 1
         if alone[number] - height < chdtri(more, false_alarm / fault.tests):
-            found.append(number)
-    return found
+            unlikely.append(number)
+    return unlikely
 
 
 def _closures(graph: Graph, weights: Mapping[str, Array]) -> list[Finding]:
@@ -277,7 +277,7 @@ def _levels(
     table = graph.heights
     if not len(table):
         return []
-    found = []
+    findings = []
     residual = np.concatenate([
         part.errors(estimate.points, estimate.rows) for part in graph.residuals(HeightResidual)])
     misfit = np.abs(residual) * np.sqrt(table.precision) > FAR_SIGMA
@@ -289,8 +289,8 @@ def _levels(
         far = own[misfit[own]]
         if exceeds(len(far), len(own), _ODD_HEIGHTS, false_alarm):
             share, size = 100 * len(far) / len(own), -float(np.median(residual[far]))
-            found.append(Finding(
+            findings.append(Finding(
                 'heights_rejected', name, f'{share:.0f} % of the heights of {name} do not fit, by '
                 f'{size:+.1f} m: what is below is not the floor, or its altimeter drifts',
                 share, '%'))
-    return found
+    return findings

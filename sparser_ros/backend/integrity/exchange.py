@@ -75,14 +75,14 @@ class _Path:
     @cached_property
     def _mount(self) -> Array:
         """(d,): the antenna in the robot's own frame, by the ranges that bear its name."""
-        graph, ranges, found = self._graph, self._graph.ranges, []
+        graph, ranges, mounts = self._graph, self._graph.ranges, []
         stamps = stamps_of(graph, ranges)
         for end, lever in ((ranges.source, ranges.lever_source),
                            (ranges.target, ranges.lever_target)):
             own = np.flatnonzero(owners(graph, end) == self.robot)
             turn, move = self._motion(end[own], stamps[own])
-            found.append(np.einsum('kji,kj->ki', turn, lever[own] - move))
-        arms = np.concatenate(found)
+            mounts.append(np.einsum('kji,kj->ki', turn, lever[own] - move))
+        arms = np.concatenate(mounts)
         return np.median(arms, axis=0) if len(arms) else np.zeros(graph.dimension)
 
     def _motion(self, rows: Index, stamps: Index) -> tuple[Array, Array]:

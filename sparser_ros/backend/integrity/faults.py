@@ -392,17 +392,17 @@ def hypotheses_of(
     model: LinearModel, sources: RangeEnds, shared: Sequence[Stretch], config: IntegrityConfig
 ) -> list[Hypothesis]:
     """All single faults that are tested at an estimate."""
-    found = [shared_error(model, sources, error, config) for error in shared]
+    hypotheses = [shared_error(model, sources, error, config) for error in shared]
     for kind, row in KINDS.items():
         if row.hypotheses is not None:
-            found += row.hypotheses(model, sources, config)
+            hypotheses += row.hypotheses(model, sources, config)
         elif row.columns is not None:
-            found += [
+            hypotheses += [
                 Hypothesis(
                     kind, name, columns, row.floor(config), partial(_named, kind, name, model))
                 for name in sources.names
                 if (columns := row.columns(Fault(kind, name), model)).nnz]
-    return found
+    return hypotheses
 
 
 def _named(kind: str, name: str, model: LinearModel, theta: Array) -> Finding:

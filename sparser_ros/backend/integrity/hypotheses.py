@@ -132,14 +132,14 @@ def _long(subject: str, words: str, theta: Array) -> Finding:
 def antenna_places(model: LinearModel, sources: RangeEnds) -> dict[str, sp.csc_matrix]:
     """(rows, d) of each robot that has ranges: derivatives by where its antenna is on it."""
     by_source, by_target = range_lever_derivatives(model.graph, model.estimate)
-    found = {}
+    places = {}
     for number, name in enumerate(sources.names[:sources.robots]):
         rows = np.flatnonzero(sources.at(number))
         own = (by_source * (sources.first == number)[:, None]
                + by_target * (sources.second == number)[:, None])[rows]
         if len(rows):
-            found[name] = model.columns('ranges', rows, model.root_of_ranges[rows, None] * own)
-    return found
+            places[name] = model.columns('ranges', rows, model.root_of_ranges[rows, None] * own)
+    return places
 
 
 def antennas(model: LinearModel, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
@@ -164,7 +164,7 @@ def beacon_places(
     model: LinearModel, sources: RangeEnds, config: IntegrityConfig
 ) -> list[Hypothesis]:
     """A known beacon stands elsewhere: its place, or that of its prior, is free."""
-    graph, found = model.graph, []
+    graph, hypotheses = model.graph, []
     for number, name in enumerate(graph.landmarks.names):
         prior = np.flatnonzero(graph.point_priors.point == ~number)
         if graph.landmarks.fixed[number]:
@@ -177,9 +177,9 @@ def beacon_places(
         else:
             continue
         if columns.nnz:
-            found.append(Hypothesis(
+            hypotheses.append(Hypothesis(
                 'beacon_misplaced', name, columns, config.bias_floor_m, partial(misplaced, name)))
-    return found
+    return hypotheses
 
 
 def _place_columns(
@@ -247,7 +247,7 @@ def altimeter_drifts(
         return []
     root = model.root('heights', table.precision)
     owner, stamp_ns = owners(graph, table.point), stamps_of(graph, table)
-    worst, found = _worst_edges(model), []
+    worst, hypotheses = _worst_edges(model), []
     for number, name in enumerate(graph.robots):
         own = np.flatnonzero(owner == number)
         if len(own) < 2:
@@ -267,13 +267,13 @@ def altimeter_drifts(
             lengths, times = np.append(lengths, 0.0), np.append(times, count)
             until = np.append(until, max(newest_ns - step_ns, 0) * 1e-9)
         columns = model.columns('heights', own, root[own, None] * ramps)
-        found += [
+        hypotheses += [
             Hypothesis(
                 ALTIMETER, name, columns[:, [k]], _DRIFT_FLOOR_M,
                 partial(_drifts, name, length, ago_s), tests, seconds=0.0 if ago_s else length)
             for k, (length, ago_s, tests) in enumerate(zip(
                 lengths.tolist(), until.tolist(), times.tolist(), strict=True))]
-    return found
+    return hypotheses
 
 
 def _drifts(name: str, seconds: float, ago: float, theta: Array) -> Finding:
@@ -387,7 +387,7 @@ def odometry_jumps(
 ) -> list[Hypothesis]:
     """Odometry of one robot jumped once, where it fits worst: by an extra step in its frame."""
     graph, rel, d = model.graph, model.graph.relative_poses, model.graph.dimension
-    turns, found = 1 if d == 2 else 3, []
+    turns, hypotheses = 1 if d == 2 else 3, []
     for name, (edge, count) in _worst_edges(model).items():
         worst = np.array([edge])
         rotation = model.estimate.rotation[rel.i[worst]]
@@ -395,11 +395,11 @@ def odometry_jumps(
         step[:, :d, :d] = -model.root('relative_poses', rel.tau)[worst] * rotation
         step[:, d:, d:] = -_turn_root(model)[worst] * (1.0 if d == 2 else rotation)
         seconds = float(graph.poses.stamp_ns[rel.j[worst[0]]] - graph.poses.stamp_ns.min()) * 1e-9
-        found.append(Hypothesis(
+        hypotheses.append(Hypothesis(
             'odometry_jump', name, model.columns('moves', worst, step[:, :d]) + model.columns(
                 'turns', worst, step[:, d:]), config.bias_floor_m,
             partial(_jumped, name, d, seconds), count))
-    return found
+    return hypotheses
 
 
 def _jumped(name: str, d: int, seconds: float, theta: Array) -> Finding:

@@ -139,8 +139,8 @@ def _residuals(
         weight = precision * weights[table] if table in weights else precision
         return (np.sqrt(weight)[:, None] * values).ravel()
 
-    def turn(expected: Array, found: Array) -> Array:
-        difference = found @ np.swapaxes(expected, 1, 2)
+    def turn(expected: Array, measured: Array) -> Array:
+        difference = measured @ np.swapaxes(expected, 1, 2)
         return matrix_to_angle(difference)[:, None] if d == 2 else matrix_to_rotvec(difference)
 
     move = translation[rel.j] - translation[rel.i] - np.einsum(

@@ -256,14 +256,14 @@ def _with_faults(model: LinearModel, config: IntegrityConfig) -> tuple[sp.csr_ma
         sp.hstack([model.jacobian, scales, turning]), sp.hstack([none, prior])])), len(floors)
 
 
-def _solved(share: Array, found: Array, claim: Array) -> Array:
+def _solved(share: Array, square: Array, claim: Array) -> Array:
     """(g,): factors f >= 0 with share f = found; factors that are claimed count as
     `PRIOR_MEASUREMENTS` residuals."""
-    factor = np.ones(len(found))
+    factor = np.ones(len(square))
     total = share.sum(axis=0) + PRIOR_MEASUREMENTS
     for _ in range(_STEPS):
         expected = np.maximum(share @ factor, 1e-12)
-        factor *= (share.T @ (found / expected) + PRIOR_MEASUREMENTS * claim / factor) / total
+        factor *= (share.T @ (square / expected) + PRIOR_MEASUREMENTS * claim / factor) / total
     return factor
 
 
@@ -297,7 +297,7 @@ def variance_by(
     b = len(newest)
     datum = np.arange(b, b + len(spread))
     names = [*newest, *('' for _ in spread), *(graph.landmarks.names[k] for k in free)]
-    found = {}
+    ratios = {}
     for k, name in enumerate(names):
         if not name:
             continue
@@ -309,8 +309,8 @@ def variance_by(
             own = own - moved[:, b * d:(b + len(spread)) * d] @ motion[:d].T
         claimed = float(np.sum(own**2))
         if claimed > 0:
-            found[name] = float(np.sum(of_row[:, None] * own**2)) / claimed
-    return found
+            ratios[name] = float(np.sum(of_row[:, None] * own**2)) / claimed
+    return ratios
 
 
 def _cells(

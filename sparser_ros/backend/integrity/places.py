@@ -117,10 +117,10 @@ class BeaconRanges:
         at = np.concatenate([
             starts, np.mean(self.others, axis=0) + np.median(self.distance_m) * circle])
         for width in (64 * _WIDTH, 8 * _WIDTH, _WIDTH):
-            found = candidates(
+            placements = candidates(
                 evidence, False, (np.tile(np.eye(d), (len(at), 1, 1)), at), width)
-            at = found.position
-        return found.position, found.cost
+            at = placements.position
+        return placements.position, placements.cost
 
     def sigma_m(self, place: Array) -> float:
         """Of a minimum, in its worst direction, by the noise that its residuals show."""
@@ -270,13 +270,13 @@ def place_findings(graph: Graph, places: Mapping[str, Array]) -> list[Finding]:
     every = np.array(list(configured.values()))
     nearest = {name: list(configured)[int(np.argmin(np.linalg.norm(every - place, axis=1)))]
                for name, place in places.items()}
-    found, swapped = [], set()
+    findings, swapped = [], set()
     for first, second in combinations(sorted(places), 2):
         if nearest[first] == second and nearest[second] == first:
             swapped |= {first, second}
-            found.append(Finding(
+            findings.append(Finding(
                 BEACONS_EXCHANGED, f'{first} and {second}',
                 f'ranges of beacons {first} and {second} fit better when swapped',
                 float(np.linalg.norm(configured[first] - configured[second])), 'm'))
-    return found + [misplaced(name, place - configured[name])
+    return findings + [misplaced(name, place - configured[name])
                     for name, place in places.items() if name not in swapped]

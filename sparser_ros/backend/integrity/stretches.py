@@ -39,7 +39,7 @@ def shifts(
         free &= ~sources.at(source)
     if not np.any(free):
         return []
-    found = []
+    stretches = []
     for source in range(len(sources)):
         own = sources.at(source)
         part = own & free
@@ -47,8 +47,8 @@ def shifts(
             scored = _stretch(
                 source, sources, rows.whitened, weight, own, part, config)
             if scored is not None and scored[1] > chdtri(1, false_alarm / scored[0].tests):
-                found.append(scored[0])
-    return found
+                stretches.append(scored[0])
+    return stretches
 
 
 def _stretch(
@@ -114,7 +114,7 @@ def beacon_steps(
     `unit` (k, d) point from the sources of ranges to their targets, `whitened` (k,) are residuals
     (measured minus predicted) and `root` (k,) the roots of precisions times robust weights.
     """
-    found = []
+    stretches = []
     for source in range(sources.robots, len(sources)):
         own = np.flatnonzero(sources.at(source))
         own = own[np.argsort(sources.seconds[own], kind='stable')]
@@ -122,8 +122,8 @@ def beacon_steps(
         scored = _step(
             source, sources, own, (sign * root[own])[:, None] * unit[own], whitened[own], config)
         if scored is not None and scored[1] > chdtri(unit.shape[1], _SUSPECTED / scored[0].tests):
-            found.append(scored[0])
-    return found
+            stretches.append(scored[0])
+    return stretches
 
 
 def _step(

@@ -119,8 +119,8 @@ class HiddenFaults:
         Of those that levels do not count the others know nothing: an antenna, which explains a bit
         of everything, must not reassure about an odometry. The sum may be above one.
         """
-        found = np.zeros(len(self.causes))
-        for own in (np.arange(len(found)), np.flatnonzero(self.in_levels)):
+        result = np.zeros(len(self.causes))
+        for own in (np.arange(len(result)), np.flatnonzero(self.in_levels)):
             if not len(own):
                 continue
             odds = self.log_odds(prior)[1 + own]
@@ -128,9 +128,9 @@ class HiddenFaults:
             pairs = odds[first] + np.log(prior) + self.beside[own]
             pairs[first] = -np.inf
             alone, both = np.split(softmax(np.concatenate([[0.0], odds, pairs]))[1:], 2)
-            found[own] = alone + both
-            found[own[first]] += np.sum(both)
-        return found
+            result[own] = alone + both
+            result[own[first]] += np.sum(both)
+        return result
 
     @property
     def in_levels(self) -> Mask:
@@ -378,17 +378,17 @@ def _beside(
 
     Of those that are `told` the likeliest of these.
     """
-    found = evidence.copy()
-    for own in (np.arange(len(found)), np.flatnonzero(told)):
+    result = evidence.copy()
+    for own in (np.arange(len(result)), np.flatnonzero(told)):
         if not len(own):
             continue
         first = owner == own[np.argmax(evidence[own])]
         prior = (np.sum(first) + 2.0) / size**2
         pull = A[:, first] @ np.linalg.inv(
             A[np.ix_(first, first)] + prior * np.eye(np.sum(first)))
-        found[own] = _lone(
+        result[own] = _lone(
             np.zeros((0, len(s))), A - pull @ A[first], s - pull @ s[first], count, size)[2][own]
-    return found
+    return result
 
 
 def _moved(

@@ -171,14 +171,14 @@ def _aligned(
     Uncertainties refer to that frame too. A path shorter than `apart_m` keeps its first pose.
     """
     wanted = fine.centers[own] + here.shift[own]
-    found = fine.centers[own] + there.shift[own]
-    offset = found - np.mean(found, axis=0)
+    centers = fine.centers[own] + there.shift[own]
+    offset = centers - np.mean(centers, axis=0)
     if np.max(np.linalg.norm(offset, axis=1)) < apart_m:
         return there
     best = ((wanted - np.mean(wanted, axis=0)).T @ offset
             + sum(here.rotation[k] @ there.rotation[k].T for k in own.tolist()))
     turn = nearest_about_vertical(best) if fine.level else nearest_rotation(best[None])[0]
-    middle = np.mean(found, axis=0)
+    middle = np.mean(centers, axis=0)
     moved = np.mean(wanted, axis=0)
     if len(fine.held(int(own[0]))) < fine.dimension + 1 and fine.level:
         # Heights say how high everything is.
@@ -220,14 +220,14 @@ def proposals(
     `movable` are segments, `landmarks` variables of unknown landmarks; what is closer than
     `apart_m` to the present place is none.
     """
-    found = []
+    rivals = []
     for group in _subsets(movable):
-        found += _mirrored(problem, group, landmarks)
+        rivals += _mirrored(problem, group, landmarks)
     for variable in movable:
-        found += _registered(problem, variable, True, apart_m)
+        rivals += _registered(problem, variable, True, apart_m)
     for variable in landmarks:
-        found += _registered(problem, variable, False, apart_m)
-    return found + _rebuilt(problem, movable, landmarks)
+        rivals += _registered(problem, variable, False, apart_m)
+    return rivals + _rebuilt(problem, movable, landmarks)
 
 
 def _subsets(movable: list[int]) -> list[tuple[int, ...]]:
@@ -337,10 +337,10 @@ def _registered(
         return []
     center = problem.centers[variable]
     here = np.eye(problem.dimension), center
-    found = candidates(evidence, turn, here, WIDE)
+    placements = candidates(evidence, turn, here, WIDE)
     result: list[Rival] = []
-    for rotation, position, cost in _different(found, apart_m, [here]):
-        if not turn and cost - float(found.cost[0]) > _HOPELESS:
+    for rotation, position, cost in _different(placements, apart_m, [here]):
+        if not turn and cost - float(placements.cost[0]) > _HOPELESS:
             break
         start = problem.identity()
         start.rotation[variable], start.shift[variable] = rotation, position - center
@@ -354,7 +354,7 @@ def _registered(
 
 
 def _different(
-    found: Candidates, apart_m: float, taken: list[tuple[Array, Array]]
+    placements: Candidates, apart_m: float, taken: list[tuple[Array, Array]]
 ) -> Iterator[tuple[Array, Array, float]]:
     """Rotations, positions and costs of minima that are apart from those `taken` and each other, as
     points at their centre and five times as far as that ahead of it tell."""
@@ -362,7 +362,8 @@ def _different(
         return np.concatenate([position, position + 5 * apart_m * rotation[:, 0]])
 
     seen = [images(*place) for place in taken]
-    for rotation, position, cost in zip(found.rotation, found.position, found.cost, strict=True):
+    for rotation, position, cost in zip(
+            placements.rotation, placements.position, placements.cost, strict=True):
         image = images(rotation, position)
         if all(np.linalg.norm(image - other) >= apart_m for other in seen):
             seen.append(image)
@@ -388,10 +389,10 @@ def _rebuilt(
             finished.append(Rival(at))
             continue
         evidence = evidence_of(problem, best, np.array(rest), rejected=True, at=at)
-        found = candidates(evidence, best in turning, None, _REBUILD_WIDTH)
+        placements = candidates(evidence, best in turning, None, _REBUILD_WIDTH)
         count = _PER_VARIABLE if best in turning and not branched else 1
         branched = branched or best in turning
-        for rotation, position, _ in itertools.islice(_different(found, 1.0, []), count):
+        for rotation, position, _ in itertools.islice(_different(placements, 1.0, []), count):
             turned, shift = at.rotation.copy(), at.shift.copy()
             if best in turning:
                 turned[best] = rotation

@@ -138,8 +138,8 @@ def _judged(case: _Case) -> Observability:
     # to be located have a pose with a covariance, and another place of theirs belongs into that.
     sure = np.concatenate([sigma.position < UNDETERMINED_M, landmark])
     asked = set(np.flatnonzero(sure).tolist()) - set((count + fixed).tolist())
-    found, hypotheses, gap = _alternatives(case, sigma, asked)
-    by_variable = {a.variable: a for a in reversed(found)}
+    alternatives, hypotheses, gap = _alternatives(case, sigma, asked)
+    by_variable = {a.variable: a for a in reversed(alternatives)}
     location, missing = [], []
     for segment in range(count):
         verdict, text = _verdict(case, segment, sigma, by_variable.get(segment))
@@ -148,7 +148,7 @@ def _judged(case: _Case) -> Observability:
     landmark[[v - count for v in by_variable if v >= count]] = False
     landmark[fixed] = True
     return Observability(
-        tuple(location), tuple(missing), landmark, sigma, found, hypotheses, gap)
+        tuple(location), tuple(missing), landmark, sigma, alternatives, hypotheses, gap)
 
 
 def _case(
@@ -216,7 +216,7 @@ def _alternatives(
             case, sigma, present, compared.fallen, asked):
         # The estimate is no minimum: what lies below it is another place, and a better one.
         compared = compared.against(present.here)
-    found: list[Alternative] = []
+    alternatives: list[Alternative] = []
     hypotheses: list[AlternativePlacement] = []
     least = float('inf')
     looked = [_differences(case, sigma, compared, rival.placement, asked)
@@ -238,11 +238,11 @@ def _alternatives(
             kind, rotation, shift = differences[variable]
             by = f'turned by {_degrees(rotation):.0f} degrees' if kind == 'heading' else (
                 f'{np.linalg.norm(shift):.0f} m away')
-            found.append(Alternative(
+            alternatives.append(Alternative(
                 variable, kind, shift, gaps[variable], f'{words}, {by}', len(hypotheses)))
         hypotheses.append(AlternativePlacement(_moved(case, rival.placement), rival.gap, words))
-    found.sort(key=lambda alternative: alternative.gap)
-    return tuple(found), tuple(hypotheses), least
+    alternatives.sort(key=lambda alternative: alternative.gap)
+    return tuple(alternatives), tuple(hypotheses), least
 
 
 def _differences(

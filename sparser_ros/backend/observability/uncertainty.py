@@ -99,20 +99,20 @@ def uncertainty(
         return told(relative)
 
     own_seen = min((told(beside(path)) for path in paths),
-                   key=lambda found: float(np.sum(found.position**2)))
-    found = beside_each_other(own_seen)
+                   key=lambda sigmas: float(np.sum(sigmas.position**2)))
+    sigmas = beside_each_other(own_seen)
     if not problem.outside:
-        return found
+        return sigmas
     seen = max([own_seen, *(told(beside(pieces.segment == segment)) for segment in np.unique(
         pieces.segment) if segment != gauge)],
         key=lambda seen: int(np.sum(seen.position < limit_m)))
     if seen is own_seen:
-        return found
+        return sigmas
     # Robots of an upright map that know each other are sure, the gauge robot or not.
     other = beside_each_other(seen)
     return replace(
-        other, heading=np.minimum(found.heading, other.heading),
-        position=np.minimum(found.position, other.position))
+        other, heading=np.minimum(sigmas.heading, other.heading),
+        position=np.minimum(sigmas.position, other.position))
 
 
 def _covariance(problem: RigidProblem, gauge: int | None) -> Array:

@@ -185,16 +185,16 @@ def with_changes(
 
 
 def _changes(graph: Graph) -> dict[str, Change]:
-    found: dict[str, Change] = {}
+    changes: dict[str, Change] = {}
     if len(graph.ranges):
-        found['ranges twice as often'] = _more_ranges
-        found['one more beacon'] = _another_beacon
-    found['odometry twice as precise'] = _better_odometry
+        changes['ranges twice as often'] = _more_ranges
+        changes['one more beacon'] = _another_beacon
+    changes['odometry twice as precise'] = _better_odometry
     if graph.dimension == 3 and not len(graph.verticals):
-        found['odometry that knows which way is up (0.5 degrees)'] = _upright
+        changes['odometry that knows which way is up (0.5 degrees)'] = _upright
     if graph.dimension == 3 and not len(graph.heights):
-        found['the vertical and an altimeter (0.1 m)'] = _with_heights
-    return found
+        changes['the vertical and an altimeter (0.1 m)'] = _with_heights
+    return changes
 
 
 def _more_ranges(graph: Graph, estimate: Estimate) -> tuple[Graph, Estimate]:

@@ -146,20 +146,20 @@ EITHER = 'antenna_or_clock'
 _BIAS_SIGMAS = 3.0
 
 
-def biases_of(found: SelfCalibration) -> dict[str, float]:
+def biases_of(calibration: SelfCalibration) -> dict[str, float]:
     """What a calibration takes off the ranges of radios, m; empty where it changes nothing."""
-    if not found.applied:
+    if not calibration.applied:
         return {}
     return {name: bias for name, bias in zip(
-        found.ends.names, found.parameters.bias_m.tolist(), strict=True) if bias}
+        calibration.ends.names, calibration.parameters.bias_m.tolist(), strict=True) if bias}
 
 
-def bias_findings(found: SelfCalibration, applied: bool) -> tuple[Finding, ...]:
+def bias_findings(calibration: SelfCalibration, applied: bool) -> tuple[Finding, ...]:
     """Radios whose bias is determined, significant and large enough, largest first."""
-    if not found.applied:
+    if not calibration.applied:
         return ()
-    bias = dict(zip(found.ends.names, found.parameters.bias_m.tolist(), strict=True))
-    rows = [row for row in radio_rows(found)
+    bias = dict(zip(calibration.ends.names, calibration.parameters.bias_m.tolist(), strict=True))
+    rows = [row for row in radio_rows(calibration)
             if row.determined and abs(bias[row.name]) > _BIAS_SIGMAS * row.bias_sigma_m]
     return tuple(
         Finding(BIAS, row.name,
@@ -174,12 +174,12 @@ def antennas_of(
     findings: tuple[Finding, ...], dimension: int
 ) -> dict[str, tuple[float, ...]]:
     """By how much antennas of robots stand elsewhere than configured, (d,) metres."""
-    found: dict[str, list[float]] = {}
+    antennas: dict[str, list[float]] = {}
     for finding in findings:
         if finding.kind in ANTENNA_AXES:
             axis = ANTENNA_AXES.index(finding.kind)
-            found.setdefault(finding.subject, [0.0] * dimension)[axis] = finding.value
-    return {robot: tuple(error) for robot, error in found.items()}
+            antennas.setdefault(finding.subject, [0.0] * dimension)[axis] = finding.value
+    return {robot: tuple(error) for robot, error in antennas.items()}
 
 
 def significance(options: CalibrationConfig, graph: Graph) -> float:
@@ -275,9 +275,9 @@ class LiveCalibration:
             if end is None:
                 yield
         assert end is not None
-        found, told = end
+        calibration, told = end
         applied = options.mode == 'apply'
-        places = () if found.doubted else place_findings(
+        places = () if calibration.doubted else place_findings(
             told, sigmas, options.bias_floor_m, applied)
-        self.findings = (*bias_findings(found, applied), *places)
-        self.errors = RadioErrors(biases_of(found), antennas_of(places, measured.dimension))
+        self.findings = (*bias_findings(calibration, applied), *places)
+        self.errors = RadioErrors(biases_of(calibration), antennas_of(places, measured.dimension))

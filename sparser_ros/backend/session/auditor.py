@@ -248,10 +248,10 @@ class Auditor:
         """
         contest, error = self._attempt(treatment, tracked)
         if contest is None and error:
-            found = culprits(
+            faulty = culprits(
                 self._store.sequences(before), dict(treatment.quarantined),
                 lambda excluded: self._works(treatment.excluding(excluded), tracked))
-            treatment = treatment.excluding(found or {})
+            treatment = treatment.excluding(faulty or {})
             contest, error = self._attempt(treatment, tracked)
         return treatment, contest, error
 
@@ -416,7 +416,7 @@ class Auditor:
         return placed(frame.graph, segments, guess, known | ~frame.mask, floor)[0]
 
     def _kind(
-        self, contest: Contest, tracked: TrackedMap | None, found: Judgement,
+        self, contest: Contest, tracked: TrackedMap | None, judgement: Judgement,
         names: tuple[str, ...],
     ) -> VerdictKind:
         new = tracked is None or not set(names) <= set(tracked.placed)
@@ -426,7 +426,7 @@ class Auditor:
                 contest.frame, tracked, best.whole,
                 partial(self._store.rows_until, data=contest.data), self.config):
             return VerdictKind.BETTER_MAP
-        if found.ambiguous:
+        if judgement.ambiguous:
             return VerdictKind.AMBIGUOUS
         return VerdictKind.AGREE
 
@@ -435,17 +435,17 @@ class Auditor:
     ) -> Verdict:
         """The verdict on the best candidate; from now on the auditor's own map."""
         best, frame = contest.best, contest.frame
-        found = self._schedule.restrained(
+        restrained = self._schedule.restrained(
             judgement.beside_exchanges(self._attempts.fit_exchanged),
             measured=contest.can_start_from_scratch)
         names = tuple(sorted(frame.names(frame.mask)))
-        kind = self._kind(contest, tracked, found, names)
+        kind = self._kind(contest, tracked, restrained, names)
         self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)
         own = frame.subgraph
         self.solved = SolvedMap(
             self._store.sequence, self._store.newest_stamp_ns, own.graph, own.of(best.whole),
             best.result.stats.weights, contest.data.treatment.radio_errors)
-        self._schedule.end(self._store, frame.graph, found)
+        self._schedule.end(self._store, frame.graph, restrained)
         stats = best.result.stats
         noise = self._attempts.noises[-1][1] if self._attempts.noises else Noise()
         variance = {}
@@ -462,10 +462,10 @@ class Auditor:
             kind=kind, sequence=self._store.sequence, request=-1,
             newest_stamp_ns=self._store.newest_stamp_ns, anchored=frame.anchored,
             gauge_name=frame.gauge_name, estimate=best.whole, placed=names,
-            segments=found.segments, landmark_located=found.landmark_located,
+            segments=restrained.segments, landmark_located=restrained.landmark_located,
             status=best.result.status, message=best.result.message, stats=stats,
-            withheld=found.withheld, findings=found.findings, unclear=found.unclear,
-            undetected=found.undetected, noise=noise, variance=variance)
+            withheld=restrained.withheld, findings=restrained.findings, unclear=restrained.unclear,
+            undetected=restrained.undetected, noise=noise, variance=variance)
 
     def _cannot_tell(self, error: str) -> Verdict:
         graph, d = self._store.graph, self.config.dimension

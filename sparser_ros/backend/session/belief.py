@@ -152,8 +152,8 @@ def without_the_doubtful(
     if scene.anchored:
         return best
 
-    def located(found: tuple[Scene, tuple[Finding, ...]]) -> int:
-        return sum(state.location is Location.LOCATED for state in found[0].robots)
+    def located(seen: tuple[Scene, tuple[Finding, ...]]) -> int:
+        return sum(state.location is Location.LOCATED for state in seen[0].robots)
 
     placed = [state.robot for state in scene.robots if state.location.placed]
     for name in placed:

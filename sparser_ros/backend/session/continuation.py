@@ -96,24 +96,25 @@ def placed(
         best = max(share, key=lambda v: (share[v], -v))
         if share[best] < 1:
             break
-        found = candidates(evidence[best], best < count)
-        guess = _moved(guess, segments, best, problem.centers[best], found)
+        placements = candidates(evidence[best], best < count)
+        guess = _moved(guess, segments, best, problem.centers[best], placements)
         known[best] = True
     return guess, known
 
 
 def _moved(
-    guess: Estimate, segments: OdometrySegments, variable: int, center: Array, found: Candidates
+    guess: Estimate, segments: OdometrySegments, variable: int, center: Array,
+    placements: Candidates,
 ) -> Estimate:
     rotation, translation = guess.rotation.copy(), guess.translation.copy()
     landmarks = guess.landmarks.copy()
     if variable < len(segments):
         rows = segments.of_pose == variable
-        turn = found.rotation[0]
+        turn = placements.rotation[0]
         rotation[rows] = turn @ rotation[rows]
-        translation[rows] = (translation[rows] - center) @ turn.T + found.position[0]
+        translation[rows] = (translation[rows] - center) @ turn.T + placements.position[0]
     else:
-        landmarks[variable - len(segments)] = found.position[0]
+        landmarks[variable - len(segments)] = placements.position[0]
     return Estimate(rotation, translation, landmarks)
 
 
@@ -141,11 +142,11 @@ def with_tail(
         return guess
     try:
         with np.errstate(all='ignore'):
-            found = _Tail(graph, segments, placed, guess, old, config, anchored).solved()
+            solved = _Tail(graph, segments, placed, guess, old, config, anchored).solved()
     except FAILURES:
         return guess
-    finite = np.all(np.isfinite(found.rotation)) and np.all(np.isfinite(found.translation))
-    return found if finite else guess
+    finite = np.all(np.isfinite(solved.rotation)) and np.all(np.isfinite(solved.translation))
+    return solved if finite else guess
 
 
 def _piece(graph: Graph) -> int:

@@ -86,7 +86,7 @@ class Attempts:
     """Noise that audits have found, by the newest stamp of their data: of the last window."""
 
     def lasting_noise(
-        self, before: Noise, found: Noise, stamp_ns: int, window_s: float
+        self, before: Noise, measured: Noise, stamp_ns: int, window_s: float
     ) -> Noise:
         """What is found, as far as it is below what counted `before` or was found for a window.
 
@@ -97,12 +97,12 @@ class Attempts:
         older = [stamp for stamp, _ in self.noises if stamp <= begin_ns]
         self.noises = [
             (stamp, noise) for stamp, noise in self.noises if stamp >= max(older, default=0)]
-        self.noises.append((stamp_ns, found))
+        self.noises.append((stamp_ns, measured))
         every = [noise.log_factor for _, noise in self.noises] + ([] if older else [{}])
         return Noise({
             name: max(0.0 if name[0] == RANGES else -np.inf, min(log, max(
                 before.log_factor.get(name, 0.0), min(logs.get(name, 0.0) for logs in every))))
-            for name, log in found.log_factor.items()})
+            for name, log in measured.log_factor.items()})
 
     def forget(self, subjects: set[str]) -> None:
         """Faulty ranges of sources are others now."""

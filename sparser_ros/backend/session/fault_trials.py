@@ -125,19 +125,19 @@ def weighted_by_noise(search: FaultSearch) -> Iterator[Candidate]:
     """
     before, own, best = search.treatment.noise, search.contest.frame.subgraph, search.contest.best
     try:
-        found = noise_of(
+        noise = noise_of(
             own.graph, own.of(best.whole), best.result.stats.weights,
             search.config.backend.observability.range_sigma_floor_m, search.integrity, before)
     except FAILURES:
         return
-    found = search.attempts.lasting_noise(
-        before, found, search.store.newest_stamp_ns, search.integrity.window_s)
+    noise = search.attempts.lasting_noise(
+        before, noise, search.store.newest_stamp_ns, search.integrity.window_s)
     white = before.factor(RANGES)
     if white > _LEAST_NOISE:
         white *= min(white_range_noise(own.graph, own.of(best.whole)), 1.0)
-        found = found.with_factor(RANGES, max(white, found.factor(RANGES)))
-    if not before or found.far_from(before, _SAME_NOISE):
-        yield from search.go_on(replace(search.treatment, noise=found))
+        noise = noise.with_factor(RANGES, max(white, noise.factor(RANGES)))
+    if not before or noise.far_from(before, _SAME_NOISE):
+        yield from search.go_on(replace(search.treatment, noise=noise))
 
 
 def _still_at_fault(search: FaultSearch) -> Iterator[Candidate]:

@@ -45,18 +45,18 @@ def culprits(
     leaving out all of them does not help. A bisection finds the first increment whose arrival
     makes the solve fail; it is left out at the lowest level that helps, and the search goes on.
     """
-    found = dict(known)
-    waiting = [sequence for sequence in suspects if found.get(sequence, 0) < ODOMETRY]
+    excluded = dict(known)
+    waiting = [sequence for sequence in suspects if excluded.get(sequence, 0) < ODOMETRY]
 
     def without(rest: Sequence[int]) -> dict[int, int]:
-        return {**found, **dict.fromkeys(rest, ODOMETRY)}
+        return {**excluded, **dict.fromkeys(rest, ODOMETRY)}
 
     if not works(without(waiting)):
         return None
     for _ in range(_MOST):
         low, high = 0, len(waiting)
-        if works(found):
-            return found
+        if works(excluded):
+            return excluded
         # Invariant: the first `low` suspects are harmless, the first `high` are not.
         while high - low > 1:
             middle = (low + high) // 2
@@ -65,9 +65,9 @@ def culprits(
             else:
                 high = middle
         culprit, waiting = waiting[high - 1], waiting[high:]
-        found[culprit] = MEASUREMENTS
+        excluded[culprit] = MEASUREMENTS
         if not works(without(waiting)):
-            found[culprit] = ODOMETRY
+            excluded[culprit] = ODOMETRY
     return without(waiting)
 
 
@@ -281,7 +281,7 @@ class GraphStore:
 
     def _brought_by(self, levels: Mapping[int, int]) -> dict[str, Mask]:
         """By table the rows of quarantined increments that are left out."""
-        found: dict[str, Mask] = {}
+        masks: dict[str, Mask] = {}
         for name in self._ends if levels else ():
             table, begin = getattr(self._whole, name), 0
             out = np.zeros(len(table), dtype=bool)
@@ -292,8 +292,8 @@ class GraphStore:
                 elif level:
                     out[begin:end] = True
                 begin = end
-            found[name] = out
-        return found
+            masks[name] = out
+        return masks
 
 
 def _remembered(ends: list[tuple[int, int]], marks: Collection[int]) -> list[tuple[int, int]]:
@@ -340,28 +340,28 @@ def thinned(
         begin = increment.sequence + 1
     store.treat(Treatment(quarantined=tuple(sorted(quarantined))))
     part = store.graph
-    found = thin(part, drop, per_pair)
+    thinned = thin(part, drop, per_pair)
     rows = {}
     for name, table in store.whole.tables().items():
         rows[name] = np.full(len(table), -1, dtype=np.int64)
         rows[name][store.original(name, np.arange(len(getattr(part, name))))] = \
-            found.renumbering.rows[name]
-    graph = found.graph
+            thinned.renumbering.rows[name]
+    graph = thinned.graph
     increment = Increment(
         store.sequence, graph.robots, graph.poses, graph.landmarks,
         newest_stamp_ns=store.newest_stamp_ns, unlevelled=store.unlevelled,
         measurements=graph.tables())
     edges = np.full(len(store.whole.relative_poses), -1, dtype=np.int64)
     edges[store.original(RELATIVE, np.arange(len(part.relative_poses)))] = (
-        found.renumbering.next_edge)
-    to = replace(found.renumbering, rows=rows, next_edge=edges)
-    return ThinningStep(increment, to, _words(part, found))
+        thinned.renumbering.next_edge)
+    to = replace(thinned.renumbering, rows=rows, next_edge=edges)
+    return ThinningStep(increment, to, _words(part, thinned))
 
 
-def _words(before: Graph, found: Thinned) -> str:
-    after = found.graph
-    sigma = found.offset_sigma_m
-    return (f'keyframes thinned from {before.n_poses} to {after.n_poses}, {found.dropped} of '
+def _words(before: Graph, thinned: Thinned) -> str:
+    after = thinned.graph
+    sigma = thinned.offset_sigma_m
+    return (f'keyframes thinned from {before.n_poses} to {after.n_poses}, {thinned.dropped} of '
             f'{len(before.ranges)} ranges and other measurements dropped; the others moved by '
             f'odometry of {np.median(sigma):.3f} m standard deviation (at most {sigma.max():.3f})')
 
@@ -410,8 +410,8 @@ def kept_of(verdict: Verdict, to: Renumbering, sequence: int) -> Verdict:
     What is older than the verdict cannot be told apart there: all of that increment counts as known
     to it, and not as contradicting it. It stands for no audit of that.
     """
-    found = verdict_of(verdict, to)
-    return replace(found, sequence=max(found.sequence, sequence), final=False)
+    kept = verdict_of(verdict, to)
+    return replace(kept, sequence=max(kept.sequence, sequence), final=False)
 
 
 def _map_of(known: _Map, to: Renumbering) -> _Map:

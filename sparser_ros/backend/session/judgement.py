@@ -100,15 +100,16 @@ def judged(contest: Contest, config: SparserConfig) -> Judgement:
     located = seen.landmark_located & frame.mask[len(frame.segments):]
     withheld, findings = _frame_of_map(
         frame, best.whole, located, contest.data.graph, config)
-    found = _examined(best, frame, config, errors)
+    examination = _examined(best, frame, config, errors)
     segments = against_rivals(
-        _segments(frame, seen, weights, config), contest, config, found.undetected)
-    undetected = found.undetected
+        _segments(frame, seen, weights, config), contest, config, examination.undetected)
+    undetected = examination.undetected
     if undetected is not None:
         undetected = replace(undetected, keyframes=frame.subgraph.poses[undetected.keyframes])
     return Judgement(
-        segments, located, withheld, findings + found.findings, undetected, found.bursts,
-        found.errors, (('', found.unclear),) if found.unclear else ())
+        segments, located, withheld, findings + examination.findings, undetected,
+        examination.bursts, examination.errors,
+        (('', examination.unclear),) if examination.unclear else ())
 
 
 def against_rivals(

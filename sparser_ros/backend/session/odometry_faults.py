@@ -309,16 +309,16 @@ def failures(graph: Graph, edges: Index, known: Sequence[Fault] = ()) -> list[Fa
     What follows within TOGETHER_S is one failure, and nothing holds in between.
     """
     rel, stamps = graph.relative_poses, graph.poses.stamp_ns
-    found: list[Fault] = []
+    faults: list[Fault] = []
     for name, begin, end in sorted([(fault.subject, *fault.spans[0]) for fault in known] + [
             (graph.robots[graph.poses.robot[k]], int(stamps[k]), int(stamps[rel.j[edge]]))
             for edge, k in zip(edges.tolist(), rel.i[edges].tolist(), strict=True)]):
-        before = found[-1] if found and found[-1].subject == name else None
+        before = faults[-1] if faults and faults[-1].subject == name else None
         if before is not None and begin <= before.spans[0][1] + int(TOGETHER_S * 1e9):
             begin, end = before.spans[0][0], max(end, before.spans[0][1])
-            found.pop()
-        found.append(Fault(FAILED, name, spans=((begin, end),)))
-    return found
+            faults.pop()
+        faults.append(Fault(FAILED, name, spans=((begin, end),)))
+    return faults
 
 
 def measured_since(fault: Fault, graph: Graph, lasts: bool) -> Index:

@@ -73,8 +73,8 @@ class Ruling:
             return chosen
         ends = [owners(graph, getattr(table, column)) for column in table.endpoints()]
         wanted = [_owner(graph, source) for source in self.names]
-        found = [np.any([end == owner for end in ends], axis=0) for owner in wanted]
-        chosen = np.all(found, axis=0)
+        masks = [np.any([end == owner for end in ends], axis=0) for owner in wanted]
+        chosen = np.all(masks, axis=0)
         if len(wanted) == 2 and wanted[0] == wanted[1]:
             chosen &= ends[0] == ends[-1]
         if name == 'relative_poses':

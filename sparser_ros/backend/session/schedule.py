@@ -133,15 +133,15 @@ class Schedule:
         self._errors = store.treatment.radio_errors
         return before
 
-    def end(self, store: GraphStore, graph: Graph, found: Judgement) -> None:
+    def end(self, store: GraphStore, graph: Graph, judgement: Judgement) -> None:
         """The audit of `graph`, the frame's part of what is stored, found this."""
         self._told, self._stamp_ns = True, store.newest_stamp_ns
         self._measurements, (self._ties, _) = store.n_measurements, ties_of(store.graph)
         self.rows = len(graph.ranges), len(graph.relative_poses)
         self._sure = np.concatenate([
-            np.array([
-                segment.location is Location.LOCATED for segment in found.segments], dtype=bool),
-            found.landmark_located])
+            np.array([segment.location is Location.LOCATED
+                      for segment in judgement.segments], dtype=bool),
+            judgement.landmark_located])
 
     def taken_off(self, store: GraphStore) -> None:
         """What an audit has taken off ranges itself is no news."""
@@ -169,10 +169,10 @@ class Schedule:
         return measurements > self._searched
 
     def search(
-        self, found: Judgement, store: GraphStore, doubt: str, determined: Callable[[], Mask],
+        self, judgement: Judgement, store: GraphStore, doubt: str, determined: Callable[[], Mask],
         config: AuditConfig, *, eager: bool,
     ) -> str:
-        """Why to solve from scratch after `found`, or ''; `doubt` is the tracker's.
+        """Why to solve from scratch after `judgement`, or ''; `doubt` is the tracker's.
 
         `determined` gives the segments (b,) that all measurements together would determine.
         `eager`: a robot that is not located is worth a solve at any new data about it, where the
@@ -180,13 +180,13 @@ class Schedule:
         """
         if self._beaten:
             return _BEATEN
-        if self._unconfirmed(found.segments):
+        if self._unconfirmed(judgement.segments):
             return 'a place is to be confirmed'
         grown = store.n_measurements / max(self._searched, 1)
-        doubt = doubt or '; '.join(why for _, why in found.unclear)
+        doubt = doubt or '; '.join(why for _, why in judgement.unclear)
         if doubt and grown >= DOUBT_GROWTH:
             return doubt
-        placed = any(segment.location is not Location.UNLOCATED for segment in found.segments)
+        placed = any(segment.location is not Location.UNLOCATED for segment in judgement.segments)
         if placed and grown >= max(
                 config.growth, min(config.growth ** (1 + self._agreed), MOST_GROWTH)):
             return 'the graph has grown'
@@ -194,14 +194,14 @@ class Schedule:
         ties, before = ties[:count], np.zeros(count, dtype=np.int64)
         before[:len(self._searched_ties)] = self._searched_ties[:count]
         lost = np.array([
-            segment.location is Location.UNLOCATED for segment in found.segments], dtype=bool)
+            segment.location is Location.UNLOCATED for segment in judgement.segments], dtype=bool)
         lost &= (ties > before) & (ties >= (1.0 if eager else config.growth_unlocated) * before)
         if np.any(lost) and np.any(lost & determined()):
             return 'a robot could be located'
         return ''
 
-    def searched(self, found: Judgement, store: GraphStore, end: SearchEnd) -> str:
-        """Starts from scratch were made, and `found` is what the best map determines.
+    def searched(self, judgement: Judgement, store: GraphStore, end: SearchEnd) -> str:
+        """Starts from scratch were made, and `judgement` is what the best map determines.
 
         Returns why more are to follow, or ''.
         """
@@ -209,29 +209,29 @@ class Schedule:
             self._beaten, self._confirmed, self._agreed = True, frozenset(), 0
             return _BEATEN
         if end in (SearchEnd.LIMIT, SearchEnd.FAILED):
-            self.kept(found)
+            self.kept(judgement)
             return _CUT if end is SearchEnd.LIMIT else _FAILS
         ties, count = ties_of(store.graph)
         self._agreed = self._agreed + 1 if end is SearchEnd.AGREED else 0
-        self._beaten, self._confirmed = False, _names(found.segments)
+        self._beaten, self._confirmed = False, _names(judgement.segments)
         self._searched, self._searched_ties = store.n_measurements, ties[:count]
         return ''
 
-    def kept(self, found: Judgement) -> None:
+    def kept(self, judgement: Judgement) -> None:
         """No start from scratch was made: what is no longer placed must be confirmed anew."""
-        self._confirmed &= _names(found.segments)
+        self._confirmed &= _names(judgement.segments)
 
-    def restrained(self, found: Judgement, *, measured: bool) -> Judgement:
-        """`found`, with places that no start from scratch has confirmed held back.
+    def restrained(self, judgement: Judgement, *, measured: bool) -> Judgement:
+        """`judgement`, with places that no start from scratch has confirmed held back.
 
         Unless it is `measured`, there is nothing but odometry to confirm them.
         """
-        unconfirmed = self._unconfirmed(found.segments)
+        unconfirmed = self._unconfirmed(judgement.segments)
         missing = _UNCONFIRMED if measured else _ODOMETRY_ONLY
-        return replace(found, segments=tuple(
+        return replace(judgement, segments=tuple(
             replace(segment, location=Location.UNLOCATED, missing=missing)
             if segment_name(segment.first) in unconfirmed else segment
-            for segment in found.segments))
+            for segment in judgement.segments))
 
     def _unconfirmed(self, segments: tuple[SegmentVerdict, ...]) -> frozenset[str]:
         return _names(segments) - self._confirmed

@@ -383,7 +383,7 @@ def unused_of(
     `graph` is the sum of all increments up to the solution; `faulty` are rows of its ranges that
     are left out as a group. `name` chooses what a robot or beacon takes part in.
     """
-    found: list[Unused] = []
+    reasons: list[Unused] = []
     for table_name, table in graph.tables().items():
         weight: dict[int, tuple[float, str]] = {
             rejected.index: (rejected.weight, _KERNEL) for rejected in solution.rejected
@@ -393,8 +393,8 @@ def unused_of(
         ignored = np.flatnonzero(rulings.ignored(graph, table_name, table))
         weight |= dict.fromkeys(ignored.tolist(), (0.0, _OPERATOR))
         if weight:
-            found += _described(graph, solution, table_name, weight)
-    chosen = [unused for unused in found if name in ('', unused.source, unused.target)]
+            reasons += _described(graph, solution, table_name, weight)
+    chosen = [unused for unused in reasons if name in ('', unused.source, unused.target)]
     return sorted(chosen, key=lambda unused: -1.0 if np.isnan(unused.sigmas) else unused.sigmas,
                   reverse=True)
 

@@ -278,14 +278,14 @@ class Tracker:
         if self._good is None:
             raise error
         since, before = self._good[0], self._store.treatment
-        found = culprits(
+        faulty = culprits(
             [sequence for sequence in self._store.sequences(since)
              if sequence in suspects or sequence > since],
             dict(before.quarantined), self._works)
-        if found is None:
+        if faulty is None:
             self._store.treat(replace(before, quarantined=()))
             raise error
-        self._store.treat(before.excluding(found))
+        self._store.treat(before.excluding(faulty))
         self._map = self._built(self._good[1], self._names)
         return self._map.update()
 
@@ -349,18 +349,18 @@ class Tracker:
             noise={} if verdict is None else verdict.noise.sigmas)
 
     def _findings(self) -> tuple[Finding, ...]:
-        found = self._announced
+        findings = self._announced
         if self._verdict is not None:
             known = {(finding.kind, finding.subject, finding.value)
                      for finding in self._verdict.findings}
-            found = found + self._verdict.findings + tuple(
+            findings = findings + self._verdict.findings + tuple(
                 finding for finding in quarantine_findings(
                     dict(self._store.treatment.quarantined), self._store.subjects())
                 if (finding.kind, finding.subject, finding.value) not in known)
         if self._failure:
-            found = (*found, Finding(
+            findings = (*findings, Finding(
                 'audit_failed', 'map', f'the newest audit of the map failed: {self._failure}'))
-        return found
+        return findings
 
     def _nothing(self, begin: float) -> Solution:
         """Before the first map: odometry as it came, nothing located."""

@@ -207,17 +207,17 @@ class Treatment:
 
         `graph` is the sum of all increments. Of a known beacon that was moved it is always said.
         """
-        found = [exchange_finding(pair, robots=pair[0] in graph.robots) for pair in self.exchanged]
+        told = [exchange_finding(pair, robots=pair[0] in graph.robots) for pair in self.exchanged]
         times = math.sqrt(self.noise.factor(RANGES))
         if times > NOISY and len(graph.ranges):
             sigma = float(np.median(graph.ranges.precision))**-0.5
-            found.append(Finding(
+            told.append(Finding(
                 RANGE_NOISE, 'ranges', f'ranges are {times:.1f} times noisier than they claim: '
                 f'that is allowed for; set ranges.min_sigma_m to {sigma:.2g}', times))
         for robot in graph.robots:
             times = math.sqrt(self.noise.factor(ODOMETRY, robot))
             if times > NOISY:
-                found.append(Finding(
+                told.append(Finding(
                     'odometry_noise', robot, f'the odometry of {robot} is {times:.1f} times '
                     'noisier than it claims: that is allowed for', times))
         off = self.radio_errors
@@ -226,8 +226,8 @@ class Treatment:
             for fault in self.of(kind):
                 ended_ns = fault.end_ns or fault.spans[-1][1]
                 if ended_ns >= since_ns or (row.frees_place and fault.subject in known):
-                    found += row.findings(fault, graph, off)
-        return found
+                    told += row.findings(fault, graph, off)
+        return told
 
 
 @dataclass(frozen=True)

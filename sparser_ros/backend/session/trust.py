@@ -64,7 +64,7 @@ def contradictions(
     stamp_ns, size, ends = (
         np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
     order = np.argsort(-stamp_ns, kind='stable')
-    found = {}
+    contradicted = {}
     for number, robot in enumerate(whole.robots):
         own = order[np.any(ends[:, order] == number, axis=0)]
         usual = usual_share(verdict, robot)
@@ -72,12 +72,12 @@ def contradictions(
         own = own[np.isfinite(size[own]) & (ends[0, own] != ends[1, own])]
         own = own[own < len(error)][:MOST]
         if len(misfit):
-            found[robot] = misfit_words(robot, misfit)
+            contradicted[robot] = misfit_words(robot, misfit)
         elif len(own) and (words := _astray(
                 robot, measured.replaced(ranges=ranges.take(own)), estimate, error[own], usual,
                 config)):
-            found[robot] = words
-    return found
+            contradicted[robot] = words
+    return contradicted
 
 
 def _astray(
@@ -95,14 +95,15 @@ def _astray(
     seconds = (poses.stamp_ns[rel.j[steps]] - poses.stamp_ns[rel.i[steps]]) * 1e-9
     metres = np.linalg.norm(rel.translation[steps], axis=1)
     accepted = config.backend.observability
-    found = astray(
+    displaced = astray(
         error, slope, (stamps[0] - stamps) * 1e-9,
         float(np.max(metres / np.maximum(seconds, _LEAST_S), initial=0.0)), usual,
         accepted.alert_limit_m, config.backend.integrity.fault_probability)
-    if found.risk <= accepted.integrity_risk:
+    if displaced.risk <= accepted.integrity_risk:
         return ''
-    return (f'with a probability of {100 * found.probability:.0f} % the odometry of {robot} has '
-            f'not held for {found.seconds:.0f} s, and it is {found.metres:.1f} m away then')
+    return (f'with a probability of {100 * displaced.probability:.0f} % the odometry of {robot} '
+            f'has not held for {displaced.seconds:.0f} s, and it is {displaced.metres:.1f} m away '
+            'then')
 
 
 def _measured(
@@ -190,7 +191,7 @@ def announcements(
     graph: Graph, before: Estimate, after: Estimate, located: Collection[str], limit_m: float
 ) -> tuple[Finding, ...]:
     """Located robots that a better map moves farther than the stated bound."""
-    found = []
+    findings = []
     for number, robot in enumerate(graph.robots):
         rows = np.flatnonzero(graph.poses.robot == number)
         rows = rows[rows < len(before.translation)]
@@ -198,7 +199,7 @@ def announcements(
             continue
         moved = float(np.linalg.norm(after.translation[rows[-1]] - before.translation[rows[-1]]))
         if moved > limit_m:
-            found.append(Finding(
+            findings.append(Finding(
                 'map_changed', robot, f'the map has changed: {robot} was {moved:.1f} m away from '
                 'where a better map has it', moved, 'm'))
-    return tuple(found)
+    return tuple(findings)

@@ -35,7 +35,7 @@ def test_biases_are_found_within_their_sigmas(seed, known):
     world = radio_world(seed, known)
     found = calibrated(world)
     miss = world.bias_m - found.parameters.bias_m
-    covariance = found.found.covariance[:9, :9]
+    covariance = found.posterior.covariance[:9, :9]
     assert found.applied
     assert np.all(np.abs(miss) <= 3 * np.sqrt(np.diagonal(covariance)))
     # 9 degrees of freedom: 0.1 % and 99.9 % quantiles of chi-square.
@@ -59,7 +59,7 @@ def test_sigmas_are_found_whatever_is_claimed(factor):
 def test_a_scale_is_found_beside_the_biases():
     world = radio_world(5, (0, 1, 2, 3, 4, 5), scaled=True)
     found = calibrated(world, CalibrationConfig(sigma='estimate', scale_sigma=0.02))
-    spread = np.sqrt(found.found.covariance[9, 9])
+    spread = np.sqrt(found.posterior.covariance[9, 9])
     assert spread < 0.002
     assert abs(found.parameters.scale - world.scale) < 3 * spread
 
@@ -80,7 +80,7 @@ def test_a_radio_that_is_known_keeps_its_bias():
     world = radio_world(1)
     known = dict.fromkeys(world.measured.robots, 0.0)
     found = calibrated(world, CalibrationConfig(radio_bias_sigma_m=known))
-    assert found.found.values[:3] == pytest.approx(0.0, abs=1e-4)
+    assert found.posterior.values[:3] == pytest.approx(0.0, abs=1e-4)
 
 
 def test_a_graph_without_ranges_has_nothing_to_calibrate():
@@ -106,8 +106,8 @@ def pair_error(found, bias_m):
     mean = (np.bincount(low, minlength=len(found.ends)) + np.bincount(
         high, minlength=len(found.ends))) / len(low)
     size = len(mean)
-    variance = mean @ found.found.covariance[:size, :size] @ mean
-    return mean @ (found.found.values[:size] - bias_m), np.sqrt(variance)
+    variance = mean @ found.posterior.covariance[:size, :size] @ mean
+    return mean @ (found.posterior.values[:size] - bias_m), np.sqrt(variance)
 
 
 @pytest.mark.parametrize('known', [(), (0, 1, 2, 3, 4, 5)])
