@@ -98,16 +98,16 @@ def beyond(shift: Array, covariance: Array, limit: float) -> Array:
 
 @dataclass(frozen=True)
 class Astray:
-    """That a robot has left where its odometry has it."""
+    """Displacement of a robot from where its odometry has it, by its newest ranges."""
 
     risk: float
-    """That it is further off than a limit."""
+    """Probability that it is longer than a limit."""
     probability: float
-    """That its odometry has not held since some time."""
+    """Probability that the odometry has not held since some time."""
     seconds: float
-    """That time ago, where the risk is largest, and"""
+    """Age of the begin with the largest risk."""
     metres: float
-    """so far off is it then."""
+    """Length of the displacement since then."""
 
 
 def astray(

@@ -237,7 +237,7 @@ def _without(scene: Scene, texts: Mapping[str, str]) -> Scene:
 
 @dataclass(frozen=True)
 class _Risk:
-    """That a position is off by more than the alert limit."""
+    """Risk that a position is off by more than the alert limit."""
 
     probability: float
     reason: str
@@ -247,7 +247,7 @@ class _Risk:
 
 
 def _heading_risk(robot: str, scene: Scene, config: BackendConfig) -> _Risk | None:
-    """That the heading of a robot is too uncertain for the size of a map without beacons.
+    """Risk that the heading of a robot is too uncertain for the size of a map without beacons.
 
     Seen from its path the gauge robot must be within the alert limit as well.
     """
