@@ -14,9 +14,10 @@ source has the expectation
 D_h the rows of source h (minimum norm quadratic unbiased estimation, Rao 1971, by the weights that
 the map is solved with; Helmert 1907). It is solved for f >= 0 by the updates of Richardson and
 Lucy, every source having its claim as `PRIOR_MEASUREMENTS` further residuals, so that a source of
-which little is known keeps it. S comes from random signs (Hutchinson). A fault is no noise:
-cells count as `_CLIP` of the standard deviations that they have then, at most (Huber's proposal 2,
-1964), so that a few faulty ones say little.
+which little is known keeps it; odometry has what single steps show in place of its claim. S comes
+from random signs (Hutchinson). A fault is no noise: cells count as `_CLIP` of the standard
+deviations that they have then, at most (Huber's proposal 2, 1964), so that a few faulty ones say
+little.
 
 Calibration takes q and S of single rows, and steps by restricted maximum likelihood
 (`calibrate.self_calibration.OdometryNoise`). A live map is weighted by these factors
@@ -146,18 +147,43 @@ def noise_of(
     those found are multiplied with them.
     """
     config, taken = config or IntegrityConfig(), taken or Noise()
-    parts = variance_components(linear_model(graph, estimate, kept_weights(weights)), config)
+    model = linear_model(graph, estimate, kept_weights(weights))
+    parts = variance_components(model, config)
     claim = np.array([1 / taken.factor(*name) for name in parts.names])
-    factor = np.ones(len(claim))
-    for _ in range(_CLIPPED_ROUNDS):
-        most = _CLIP**2 * (parts.of_cell @ np.append(factor, 1.0))
-        factor = _solved(parts.share, parts.member.T @ (
-            np.minimum(parts.cell_square, most) / _CLIPPED), claim)
+    factor = _clipped(parts, _by_steps(model, parts.names, claim))
     for k, (kind, _) in enumerate(parts.names):
         precision = {RANGES: graph.ranges.precision, SIGHTINGS: graph.sightings.tau}.get(kind)
         if precision is not None and floor_m > 0:
             factor[k] = max(factor[k], min(claim[k], float(np.median(precision)) * floor_m**2))
     return taken.times(Noise(dict(zip(parts.names, np.log(factor).tolist(), strict=True))))
+
+
+def _by_steps(
+    model: LinearModel, names: tuple[tuple[str, str], ...], claim: Array
+) -> Array:
+    """(g,): factors before cells are counted: of odometry by its single steps, else as claimed.
+
+    In a small space there are few stretches, and many steps: what lasts beside their noise is a
+    fault of odometry with a size of its own. Ranges share what single residuals do not show.
+    """
+    steps = variance_components(model)
+    source = np.array([names.index((ODOMETRY if kind in (MOVES, TURNS) else kind, name))
+                       for kind, name in steps.names])
+    weighted = np.bincount(
+        source, steps.expected * _clipped(steps, claim[source]), len(names))
+    return np.where(
+        [kind == ODOMETRY for kind, _ in names],
+        weighted / np.bincount(source, steps.expected, len(names)), claim)
+
+
+def _clipped(parts: VarianceComponents, claim: Array) -> Array:
+    """(g,): factors by squares that count as `_CLIP` standard deviations at most."""
+    factor = np.ones(len(claim))
+    for _ in range(_CLIPPED_ROUNDS):
+        most = _CLIP**2 * (parts.of_cell @ np.append(factor, 1.0))
+        factor = _solved(parts.share, parts.member.T @ (
+            np.minimum(parts.cell_square, most) / _CLIPPED), claim)
+    return factor
 
 
 @dataclass(frozen=True)

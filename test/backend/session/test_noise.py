@@ -131,3 +131,15 @@ def test_a_few_slips_are_no_noise():
     slipping = whole.replaced(relative_poses=rel.replaced(
         translation=rel.translation + 0.3 * bad[:, None]))
     assert honest < noise_of(slipping, truth, {}, 0.0).sigmas['odometry of B'] < 2.5 * honest
+
+
+def test_steps_of_odometry_tell_its_noise_where_there_are_few_stretches():
+    """By stretches of the way alone, half of a claim that is ten times too large is left."""
+    world = two_robots(steps=120, seed=3)
+    truth = Estimate(world.truth.rotation, world.truth.translation, world.truth.landmarks)
+    honest = graph_of(list(world.increments(4)))
+    rel = honest.relative_poses
+    timid = honest.replaced(relative_poses=rel.replaced(tau=0.01 * rel.tau, kappa=0.01 * rel.kappa))
+    right, large = (noise_of(graph, truth, {}, 0.1).sigmas for graph in (honest, timid))
+    for name in ('odometry of A', 'odometry of B'):
+        assert 0.1 * right[name] < large[name] < 0.3 * right[name]
