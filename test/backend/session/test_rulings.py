@@ -115,8 +115,8 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
         keep = ~((one.ranges.source % 2 == 1) & (one.ranges.target < 0))
         alone.add(one.replaced(ranges=one.ranges.take(keep)))
     wanted = alone.solve(full=True)
-    # The tracker stops within a share of 1e-5 of the least cost.
-    assert clean.stats.cost_final == pytest.approx(wanted.stats.cost_final, rel=1e-4)
+    # Each is weighted by the noise that its own last audit has found.
+    assert clean.stats.cost_final == pytest.approx(wanted.stats.cost_final, rel=1e-2)
     assert np.allclose(clean.estimate.translation, wanted.estimate.translation, atol=0.01)
     error = np.linalg.norm(clean.estimate.translation - truth.translation, axis=1)
     assert np.max(error[session.graph.poses.robot == 1]) < 0.4
