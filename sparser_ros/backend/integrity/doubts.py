@@ -204,7 +204,7 @@ def lasting(
     for doubt in doubts:
         others = {other.source for other in doubts} - {doubt.source}
         own = [burst for burst in bursts(sources, rows, others, false_alarm, config)
-                 if burst.source == doubt.source]
+               if burst.source == doubt.source]
         outside = sources.at(doubt.source)
         if own:
             outside[own[0].rows] = False

@@ -147,33 +147,18 @@ def noise_of(
     those found are multiplied with them.
     """
     config, taken = config or IntegrityConfig(), taken or Noise()
-    model = linear_model(graph, estimate, kept_weights(weights))
-    parts = variance_components(model, config)
+    parts, single = _cells_and_rows(
+        linear_model(graph, estimate, kept_weights(weights)), config)
     claim = np.array([1 / taken.factor(*name) for name in parts.names])
-    factor = _clipped(parts, _by_steps(model, parts.names, claim))
+    # In a small space odometry has few stretches and many steps, and what lasts beside their noise
+    # is a fault with a size of its own. What ranges share, single residuals do not show.
+    factor = _clipped(parts, np.where(
+        [kind == ODOMETRY for kind, _ in parts.names], _clipped(single, claim), claim))
     for k, (kind, _) in enumerate(parts.names):
         precision = {RANGES: graph.ranges.precision, SIGHTINGS: graph.sightings.tau}.get(kind)
         if precision is not None and floor_m > 0:
             factor[k] = max(factor[k], min(claim[k], float(np.median(precision)) * floor_m**2))
     return taken.times(Noise(dict(zip(parts.names, np.log(factor).tolist(), strict=True))))
-
-
-def _by_steps(
-    model: LinearModel, names: tuple[tuple[str, str], ...], claim: Array
-) -> Array:
-    """(g,): factors before cells are counted: of odometry by its single steps, else as claimed.
-
-    In a small space there are few stretches, and many steps: what lasts beside their noise is a
-    fault of odometry with a size of its own. Ranges share what single residuals do not show.
-    """
-    steps = variance_components(model)
-    source = np.array([names.index((ODOMETRY if kind in (MOVES, TURNS) else kind, name))
-                       for kind, name in steps.names])
-    weighted = np.bincount(
-        source, steps.expected * _clipped(steps, claim[source]), len(names))
-    return np.where(
-        [kind == ODOMETRY for kind, _ in names],
-        weighted / np.bincount(source, steps.expected, len(names)), claim)
 
 
 def _clipped(parts: VarianceComponents, claim: Array) -> Array:
@@ -214,28 +199,44 @@ class VarianceComponents:
         return np.asarray(np.sum(self.member.T @ self.of_cell, axis=1))
 
 
-def variance_components(
-    model: LinearModel, config: IntegrityConfig | None = None
-) -> VarianceComponents:
-    """Of all sources beside lasting faults of the sizes in `config`, residuals summed over cells.
+def variance_components(model: LinearModel) -> VarianceComponents:
+    """Of single residuals at an optimum; moves and turns of odometry are two sources."""
+    sums, names, member = _cells(model, True)
+    return _components(model.jacobian, model.residual, names, [(sums, member)])[0]
 
-    Without it of single residuals at an optimum without such faults, and moves and turns of
-    odometry are told apart.
-    """
-    sums, names, member = _cells(model, config is None)
-    J, faults = (model.jacobian, 0) if config is None else _with_faults(model, config)
-    T = sp.hstack([sums, sp.csr_matrix((sums.shape[0], faults))], format='csr')
-    whitened = np.append(model.residual, np.zeros(faults))
+
+def _cells_and_rows(
+    model: LinearModel, config: IntegrityConfig
+) -> tuple[VarianceComponents, VarianceComponents]:
+    """Of residuals summed over cells, and of single ones, beside lasting faults of odometry."""
+    sums, names, member = _cells(model, False)
+    J, faults = _with_faults(model, config)
+    cells = sp.hstack([sums, sp.csr_matrix((sums.shape[0], faults))], format='csr')
+    rows = sp.eye(len(model.residual), J.shape[0], format='csr')
+    own = (_of_rows(sums, member) > 0).astype(float)
+    parts, single = _components(
+        J, np.append(model.residual, np.zeros(faults)), names, [(cells, member), (rows, own)])
+    return parts, single
+
+
+def _components(
+    J: sp.csr_matrix, whitened: Array, names: list[tuple[str, str]],
+    cells: list[tuple[sp.csr_matrix, Array]],
+) -> list[VarianceComponents]:
+    """By sums over cells (c, rows) and which cells are whose (c, g); all have the same sources."""
     solve = normal_solver(J)
     residual = whitened - J @ solve((J.T @ whitened)[:, None])[:, 0]
     random = np.random.default_rng(0)
-    sources = _of_rows(T, member) > 0
-    of_cell = []
+    sources = _of_rows(*cells[0]) > 0
+    of_cell: list[list[Array]] = [[] for _ in cells]
     for own in (*sources.T, ~np.any(sources, axis=1)):
         signs = np.where(own[:, None], random.choice([-1.0, 1.0], (len(own), PROBES)), 0.0)
-        of_cell.append(np.mean((T @ (signs - J @ solve(J.T @ signs)))**2, axis=1))
-    return VarianceComponents(
-        tuple(names), member, (T @ residual)**2, np.column_stack(of_cell))
+        left = signs - J @ solve(J.T @ signs)
+        for (T, _), columns in zip(cells, of_cell, strict=True):
+            columns.append(np.mean((T @ left)**2, axis=1))
+    return [
+        VarianceComponents(tuple(names), member, (T @ residual)**2, np.column_stack(columns))
+        for (T, member), columns in zip(cells, of_cell, strict=True)]
 
 
 def white_range_noise(graph: Graph, estimate: Estimate) -> float:

@@ -279,4 +279,4 @@ def place_findings(graph: Graph, places: Mapping[str, Array]) -> list[Finding]:
                 f'ranges of beacons {first} and {second} fit better when swapped',
                 float(np.linalg.norm(configured[first] - configured[second])), 'm'))
     return findings + [misplaced(name, place - configured[name])
-                    for name, place in places.items() if name not in swapped]
+                       for name, place in places.items() if name not in swapped]

@@ -453,9 +453,8 @@ class Auditor:
             variance = variance_by(
                 noise.beside(contest.data.treatment.noise), own.graph, own.of(best.whole),
                 stats.weights)
-        solved = [candidate.result.stats for candidate in contest.candidates
-                  if candidate.result.status.solved]
-        relaxed = [its.cost_relaxed for its in solved if its.cost_relaxed is not None]
+        relaxed = [bound for candidate in contest.candidates if candidate.result.status.solved
+                   and (bound := candidate.result.stats.cost_relaxed) is not None]
         if stats.cost_relaxed is None and relaxed:
             stats = replace(stats, cost_relaxed=relaxed[-1])
         return Verdict(

@@ -200,7 +200,7 @@ def _beside(
         robot: f'heading too uncertain for the size of the map: {risk.reason}'
         for robot, risk in headings.items() if risk.probability > limit}
     turned |= {
-        robot: _turned(view.heading_sigma) for robot, view in views.items()
+        robot: _heading_words(view.heading_sigma) for robot, view in views.items()
         if view.heading_sigma >= config.observability.heading_sigma_rad}
     robots = tuple(
         replace(state, location=Location.POSITION_ONLY, missing=turned[state.robot])
@@ -213,7 +213,7 @@ def _beside(
         *_cautions(headings, f'the position of {scene.gauge} beside the path of {{robot}}', config))
 
 
-def _turned(sigma_rad: float) -> str:
+def _heading_words(sigma_rad: float) -> str:
     known = (f'uncertain by {math.degrees(sigma_rad):.0f} degrees'
              if sigma_rad < math.pi / 2 else 'not determined')
     return f'its heading is {known}; motion between ranges, or a loop closure, is missing'
