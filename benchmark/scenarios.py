@@ -495,6 +495,29 @@ def frozen_altimeter(samples: Samples, draw: Draw) -> Faulty:
     return with_heights(samples, robot, change), (robot,)
 
 
+def other_size(samples: Samples, draw: Draw) -> Faulty:
+    """No fault; a field of another size, claims of noise that are wrong, small systematic errors.
+
+    Claimed sigmas are 0.3 to 3 times those of odometry, 0.5 to 2 times those of ranges; radios have
+    biases of 5 cm, odometry is 1 % too long or too short.
+    """
+    random, run = draw.random, draw.run
+    odometry, ranges = (float(_between(random, 1 / most, most)) for most in (10.0, 4.0))
+    bias_m = {name: random.normal(0, 0.05) for name in (*run.robots, *run.beacon_names)}
+    scale = {name: random.normal(1, 0.01) for name in run.robots}
+    samples = changed(samples, OdometrySample, lambda s: replace(
+        s, position_xyz=s.position_xyz * scale[s.robot],
+        pose_covariance=s.pose_covariance * odometry))
+    return with_ranges(samples, lambda s: replace(
+        s, range_m=max(0.05, s.range_m + bias_m[s.source] + bias_m[s.target]),
+        variance=s.variance * ranges)), ()
+
+
+def _between(random: np.random.Generator, low: float, high: float) -> float:
+    """Uniform in the logarithm."""
+    return float(np.exp(random.uniform(np.log(low), np.log(high))))
+
+
 LEVEL_FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {
     one.__name__: one for one in (
         tilted_odometry, turned_imu, drifting_barometer, furniture, frozen_altimeter)}
@@ -504,7 +527,7 @@ FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {
         clean, gross, biased_radio, burst, swapped_radios, swapped_beacons, restarted, slipped,
         scaled, vanished, late_ranges, wrong_clock, misplaced_beacon, false_closure, turning,
         moved_beacon, biased_beacon, two_faults, stuck_odometry, stuck_ranges, hidden_robot,
-        boastful_ranges, misplaced_antenna)} | LEVEL_FAULTS
+        boastful_ranges, misplaced_antenna, other_size)} | LEVEL_FAULTS
 
 
 def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:
@@ -527,6 +550,16 @@ def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:
         # Two alone would look like a map that is turned.
         beacons = int(random.integers(4, 7))
         options = replace(options, beacons=beacons, known_beacons=beacons)
+    if fault == other_size.__name__:
+        radius, beacons = _between(random, 5, 150), int(random.integers(2, 9))
+        options = replace(
+            options, robots=int(random.integers(1, 5)), beacons=beacons,
+            known_beacons=int(random.choice([0, 0, 0, beacons])), radius=radius,
+            max_range=radius * random.uniform(0.8, 3.0), speed=_between(random, 0.2, 1.5),
+            range_rate=_between(random, 0.5, 8.0), range_sigma=_between(random, 0.03, 0.3),
+            outliers=float(random.choice([0.0, 0.05, 0.15])),
+            outlier_bias=_between(random, 0.5, 10.0), drift_m=_between(random, 0.005, 0.1),
+            drift_rad=_between(random, 0.0005, 0.02))
     run = Simulation(options)
     parameters = node_config(run)
     draw = Draw(random, run, parameters)
