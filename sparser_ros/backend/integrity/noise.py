@@ -201,33 +201,36 @@ class VarianceComponents:
 
 def variance_components(model: LinearModel) -> VarianceComponents:
     """Of single residuals at an optimum; moves and turns of odometry are two sources."""
-    sums, names, member = _cells(model, True)
-    return _components(model.jacobian, model.residual, names, [(sums, member)])[0]
+    sums, names, member, source = _cells(model, True)
+    return _components(model.jacobian, model.residual, names, source, [(sums, member)])[0]
 
 
 def _cells_and_rows(
     model: LinearModel, config: IntegrityConfig
 ) -> tuple[VarianceComponents, VarianceComponents]:
     """Of residuals summed over cells, and of single ones, beside lasting faults of odometry."""
-    sums, names, member = _cells(model, False)
+    sums, names, member, source = _cells(model, False)
     J, faults = _with_faults(model, config)
     cells = sp.hstack([sums, sp.csr_matrix((sums.shape[0], faults))], format='csr')
-    rows = sp.eye(len(model.residual), J.shape[0], format='csr')
-    own = (_of_rows(sums, member) > 0).astype(float)
-    parts, single = _components(
-        J, np.append(model.residual, np.zeros(faults)), names, [(cells, member), (rows, own)])
-    return parts, single
+    rows = np.flatnonzero(sums.getnnz(axis=0))
+    single = sp.eye(J.shape[0], format='csr')[rows]
+    parts, alone = _components(
+        J, np.append(model.residual, np.zeros(faults)), names,
+        np.concatenate([source, np.zeros((faults, len(names)))]),
+        [(cells, member), (single, source[rows])])
+    return parts, alone
 
 
 def _components(
-    J: sp.csr_matrix, whitened: Array, names: list[tuple[str, str]],
+    J: sp.csr_matrix, whitened: Array, names: list[tuple[str, str]], source: Array,
     cells: list[tuple[sp.csr_matrix, Array]],
 ) -> list[VarianceComponents]:
-    """By sums over cells (c, rows) and which cells are whose (c, g); all have the same sources."""
+    """Of sums over cells (c, rows); `source` (rows, g) says whose rows are, cells come with (c, g).
+    """
     solve = normal_solver(J)
     residual = whitened - J @ solve((J.T @ whitened)[:, None])[:, 0]
     random = np.random.default_rng(0)
-    sources = _of_rows(*cells[0]) > 0
+    sources = source > 0
     of_cell: list[list[Array]] = [[] for _ in cells]
     for own in (*sources.T, ~np.any(sources, axis=1)):
         signs = np.where(own[:, None], random.choice([-1.0, 1.0], (len(own), PROBES)), 0.0)
@@ -264,11 +267,6 @@ def white_range_noise(graph: Graph, estimate: Estimate) -> float:
     return float(middle) if middle < _ALIKE * lower else 0.0
 
 
-def _of_rows(sums: sp.csr_matrix, member: Array) -> Array:
-    """(rows, g): whose each row is: it belongs to its cell, a cell to its sources."""
-    return np.asarray((sums != 0).T.astype(float) @ member)
-
-
 def _with_faults(model: LinearModel, config: IntegrityConfig) -> tuple[sp.csr_matrix, int]:
     """The Jacobian with the sizes of lasting faults of odometry as unknowns, and their number.
 
@@ -302,9 +300,8 @@ def variance_by(
     of all paths.
     """
     model = linear_model(graph, estimate, kept_weights(weights))
-    sums, sources, member = _cells(model, False)
-    of_row = np.exp(_of_rows(sums, member) @ np.array([
-        noise.log_factor.get(source, 0.0) for source in sources]))
+    _, names, _, source = _cells(model, False)
+    of_row = np.exp(source @ np.array([noise.log_factor.get(name, 0.0) for name in names]))
     J, solve = model.jacobian, normal_solver(model.jacobian)
     d, turns = graph.dimension, 1 if graph.dimension == 2 else 3
     size = d + turns
@@ -323,9 +320,9 @@ def variance_by(
     anchored = len(graph.pose_priors) + len(graph.point_priors) > 0 or len(free) < graph.n_landmarks
     b = len(newest)
     datum = np.arange(b, b + len(spread))
-    names = [*newest, *('' for _ in spread), *(graph.landmarks.names[k] for k in free)]
+    bodies = [*newest, *('' for _ in spread), *(graph.landmarks.names[k] for k in free)]
     ratios = {}
-    for k, name in enumerate(names):
+    for k, name in enumerate(bodies):
         if not name:
             continue
         own = moved[:, k * d:(k + 1) * d]
@@ -342,13 +339,16 @@ def variance_by(
 
 def _cells(
     model: LinearModel, apart: bool
-) -> tuple[sp.csr_matrix, list[tuple[str, str]], Array]:
+) -> tuple[sp.csr_matrix, list[tuple[str, str]], Array, Array]:
     """Sums (c, rows) of rows of the model between the same two places, one coordinate each; the
-    sources that have measurements; and which cells are theirs, (c, g).
+    sources that have measurements; and which cells, (c, g), and rows, (rows, g), are theirs.
 
     Odometry is summed by stretches of `CELL_M`, ranges and sightings by places, closures stay
     alone. Sums of n rows are divided by sqrt(n), so that white noise keeps its variance. Where
     `apart`, each row is a cell, and turns and moves of odometry are two sources.
+
+    Verticals, and heights, may be what the same odometry says: that they agree is no evidence. So
+    the tilt of a turn, and the height of a move, are in no cell where there are any.
     """
     graph, estimate = model.graph, model.estimate
     d, rel, ranges, see = graph.dimension, graph.relative_poses, graph.ranges, graph.sightings
@@ -377,23 +377,31 @@ def _cells(
         'moves': (stretch, d, np.where(rel.odometry, robot, closures)),
         'sightings': (of_sighting, d, np.full(len(see), sightings)),
         'ranges': (of_range, 1, np.full(len(ranges), range_source))}
+    levelled = {'turns': slice(0, turns - 1) if len(graph.verticals) else slice(0),
+                'moves': slice(d - 1, d) if len(graph.heights) else slice(0)}
+    row_source = np.full(len(model.residual), -1)
     rows, columns, values, owner, count = [], [], [], [], 0
     for part, (label, width, source) in parts.items():
         label = np.arange(len(label))[:, None] if apart else label
         _, chosen, cell, number = np.unique(
             label, axis=0, return_index=True, return_inverse=True, return_counts=True)
         cell, at = cell.reshape(-1), np.arange(width)
+        row_source[model.rows(part)] = np.repeat(source, width)
         rows.append((count + cell[:, None] * width + at).ravel())
         columns.append((model.starts[part] + np.arange(len(label))[:, None] * width + at).ravel())
         values.append(np.repeat(1 / np.sqrt(number[cell]), width))
-        owner.append(np.repeat(source[chosen], width))
+        whose = np.repeat(source[chosen][:, None], width, axis=1)
+        whose[:, levelled.get(part, slice(0))] = -1
+        owner.append(whose.ravel())
         count += len(chosen) * width
     sums = sp.csr_matrix(
         (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
         shape=(count, len(model.residual)))
     member = np.concatenate(owner)[:, None] == np.arange(len(names))
-    some = np.flatnonzero(np.any(member, axis=0))
-    return sums, [names[k] for k in some], member[:, some].astype(float)
+    used, some = np.any(member, axis=1), np.any(member, axis=0)
+    return (sums[used], [name for name, has in zip(names, some, strict=True) if has],
+            member[used][:, some].astype(float),
+            (row_source[:, None] == np.flatnonzero(some)).astype(float))
 
 
 def _place(points: Array) -> Index:

@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 from backend_world import ROBUST, config, errors_in_map, filled, graph_of, longer, two_robots
+from flying_world import flying_graph
 
 from sparser_ros.backend.integrity.noise import Noise, noise_of, white_range_noise
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.treatment import RANGE_NOISE, Treatment
+from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import Estimate
+from sparser_ros.linalg.rotations import rotvec_to_matrix
+from sparser_ros.solver import solve
 
 
 def boastful(increment, times):
@@ -81,6 +85,27 @@ def test_robots_are_placed_whatever_noise_their_ranges_claim(times):
         assert 'min_sigma_m to 0.05' in told[0].text or 'min_sigma_m to 0.04' in told[0].text
         np.testing.assert_allclose(
             session.graph.ranges.precision, 1 / 0.05**2, rtol=0.5, err_msg='of every increment')
+
+
+def test_verticals_of_the_odometry_itself_do_not_make_it_look_precise():
+    """Its heading drifts as it claims; its tilt is the verticals'."""
+    logs = []
+    for seed in range(6):
+        graph, truth = flying_graph(seed, steps=100, beacons=4, heights=False, kappa_sigma=0.01)
+        rng, count = np.random.default_rng(seed), graph.n_poses
+        drift = np.zeros((count, 3))
+        drift[:, 2] = np.cumsum(0.01 * rng.normal(size=count))
+        tilt = 0.005 * rng.normal(size=(count, 3)) * [1, 1, 0]
+        stated = rotvec_to_matrix(drift) @ rotvec_to_matrix(tilt) @ truth.rotation
+        rel, up = graph.relative_poses, graph.verticals
+        graph = graph.replaced(
+            relative_poses=rel.replaced(
+                rotation=np.swapaxes(stated[rel.i], 1, 2) @ stated[rel.j]),
+            verticals=up.replaced(up=stated[up.i][:, 2]))
+        estimate = solve(graph, SolverConfig(), initial=truth).estimate
+        noise = noise_of(graph, estimate, {}, 0.0)
+        logs += [noise.log_factor['odometry', name] for name in graph.robots]
+    assert abs(np.mean(logs)) < 0.3
 
 
 def claiming(increment, robot, times):
