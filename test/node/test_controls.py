@@ -94,6 +94,7 @@ def test_a_map_is_saved_by_name_and_loaded_into_the_running_node(tmp_path):
         assert 'nothing to save' in save(name='hall').message
         assert 'cannot be read' in load(name='hall').message
         world.map_of(scene.events[:half])
+        assert world.until(lambda: np.all(world.node.pipeline.solution.landmark_located))
         for name in ('../hall', '/tmp/hall', '', '.hall', 'a/b'):
             assert not save(name=name).success
         answer = save(name='hall')

