@@ -25,7 +25,9 @@ def made(tmp_path_factory):
     assert main(['simulate', '-o', str(folder / 'bag'), '--minutes', '0.1', '--robots', '1',
                  '--graph', str(folder / 'g.pyfg'), '--config', str(folder / 'c.yaml')]) == 0
     pyfg.write(folder / 'two.pyfg', random_graph(1, levers=False))
-    (folder / 'grid.yaml').write_text('seeds: [0]\n')
+    for name, text in (('grid', 'seeds: [0]'), ('typo', 'parameters: {ranges.sigma_x: [1]}'),
+                       ('other', 'seed: 3'), ('list', 'seeds: 3')):
+        (folder / f'{name}.yaml').write_text(f'{text}\n')
     (folder / 'bad.pyfg').write_text('VERTEX_SE2 0 A0 0 0 0\nVERTEX_SE2 0 A1 1 zero 0\n')
     (folder / 'folder').mkdir()
     (folder / 'saved').mkdir()
@@ -78,6 +80,7 @@ WRONG = {
     'replay bag --config g.pyfg': '--config: g.pyfg is a graph file; expected a parameter file',
     'replay g.pyfg': 'BAG: g.pyfg is a graph file: `sparser solve` solves it',
     'calibrate g.pyfg -o g.pyfg --force': '--output: expected a name ending in .yaml',
+    'calibrate two.pyfg --truth g.pyfg': '--truth: g.pyfg has 60 poses, two.pyfg has 10',
     'calibrate g.pyfg --truth-sigma inf': '--truth-sigma: expected a positive length',
     'simulate -o bag': '--output: bag exists already: name another, or replace it with --force',
     'simulate -o new --graph new.txt': '--graph: expected a name ending in .pyfg or .g2o',
@@ -86,7 +89,11 @@ WRONG = {
     'info g.pyfg --config new.yaml': '--config: is compared with a bag',
     'report notes.txt': 'RUN: notes.txt is a file; expected the folder of a run',
     'report folder -o notes.txt': '--output: notes.txt exists and is not a page',
+    'report folder': 'expected a folder with map.pyfg',
     'study bag --grid grid.yaml --jobs 0': '--jobs: expected 1 or more processes, got 0',
+    'study bag --grid typo.yaml': 'did you mean ranges.sigma_m',
+    'study bag --grid other.yaml': 'expected a mapping with some of config, sets, parameters',
+    'study bag --grid list.yaml': 'seeds: expected a list',
     'play bag --wait nan': '--wait: expected a time of 0 s or more, got nan',
 }
 
@@ -156,14 +163,17 @@ def test_devices_are_written_to_and_links_stay(here):
     assert json.loads((here / 'folder' / 'real.json').read_text())['dataset'] == 'g'
 
 
+def ran(*command, **options):
+    """A command that has ended."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
 def test_a_closed_pipe_and_a_full_disk(here):
     """Neither is a traceback; what cannot be printed on a full disk is an error."""
     shell = f'{" ".join(SPARSER)} info g.pyfg'
-    closed = subprocess.run(['bash', '-c', f'set -o pipefail; {shell} | true'],
-                            capture_output=True, text=True, timeout=60)
+    closed = ran('bash', '-c', f'set -o pipefail; {shell} | true')
     assert (closed.returncode, closed.stderr) == (0, '')
-    full = subprocess.run(['bash', '-c', f'{shell} > /dev/full'],
-                          capture_output=True, text=True, timeout=60)
+    full = ran('bash', '-c', f'{shell} > /dev/full')
     assert full.returncode == 2
     assert full.stderr == 'sparser: No space left on device\n'
 
@@ -176,9 +186,8 @@ def test_a_file_that_may_not_grow_is_an_error_in_words(line, here):
     limit = 0 if 'yaml' in line else 4
     # No byte code: it would be cut short as well, for all other processes.
     environment = {**os.environ, 'MPLCONFIGDIR': str(here), 'PYTHONDONTWRITEBYTECODE': '1'}
-    done = subprocess.run(
-        ['bash', '-c', f'ulimit -f {limit}; exec {" ".join(SPARSER)} {line}'],
-        capture_output=True, text=True, timeout=60, env=environment)
+    done = ran(
+        'bash', '-c', f'ulimit -f {limit}; exec {" ".join(SPARSER)} {line}', env=environment)
     error = done.stderr.splitlines()[-1]
     assert done.returncode == 2 and re.match(r'sparser: new.*: cannot be (written|drawn): ', error)
     assert 'Traceback' not in done.stderr
@@ -210,6 +219,5 @@ def test_ctrl_c_ends_a_study_with_its_processes(after_s, here):
         "    sys.argv[1:] = 'study bag --grid grid.yaml --jobs 2'.split(); sys.exit(command())\n")
     (here / 'study.py').write_text(interrupted)
     (here / 'grid.yaml').write_text('config: c.yaml\nseeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n')
-    done = subprocess.run([sys.executable, '-B', 'study.py'], capture_output=True, text=True,
-                          timeout=60, start_new_session=True)
+    done = ran(sys.executable, '-B', 'study.py', start_new_session=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, '', '')

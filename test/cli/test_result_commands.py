@@ -64,9 +64,7 @@ def test_a_replay_gives_a_run_as_well(run, capsys):
         'cost of each solve', 'robots with a place in map']
 
 
-def test_what_cannot_be_reported(run, tmp_path, monkeypatch, capsys):
-    assert main(['report', str(tmp_path)]) == 2
-    assert 'expected a folder with map.pyfg' in capsys.readouterr().err
+def test_without_matplotlib_there_is_no_page(run, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, 'matplotlib.figure', None)
     assert main(['report', str(run / 'run')]) == 2
     assert 'pip install matplotlib' in capsys.readouterr().err
@@ -144,17 +142,6 @@ def test_a_run_that_fails_is_a_row(bags, tmp_path, capsys):
                  '-o', str(tmp_path / 'out'), '--jobs', '1']) == 3
     assert 'failed: broken' in capsys.readouterr().out
     assert table(tmp_path / 'out')[0]['message'].startswith('FormatError')
-
-
-@pytest.mark.parametrize(('text', 'words'), [
-    ('parameters: {ranges.sigma_x: [1]}\n', 'did you mean ranges.sigma_m'),
-    ('seed: 3\n', 'expected a mapping with some of config, sets, parameters, seeds'),
-    ('seeds: 3\n', 'seeds: expected a list')])
-def test_a_grid_that_is_wrong(bags, tmp_path, capsys, text, words):
-    (tmp_path / 'grid.yaml').write_text(text)
-    assert main(['study', str(bags / 'one'), '--grid', str(tmp_path / 'grid.yaml'),
-                 '-o', str(tmp_path / 'out')]) == 2
-    assert words in capsys.readouterr().err
 
 
 def test_values_are_multiplied_with_sets_and_seeds(bags, tmp_path):

@@ -257,11 +257,9 @@ def test_the_initial_pose_of_rviz_is_a_fix_of_one_robot():
     assert route.kind == 'fixes'
     options = SparserConfig.from_mapping(
         {'robots': ['A', 'B'], 'fixes.initial_pose_robot': 'B'})
-    message = M(header=M(stamp=M(sec=3, nanosec=4), frame_id='map'), pose=M(
-        pose=M(position=M(x=1.0, y=2.0, z=0.0), orientation=M(x=0.0, y=0.0, z=0.0, w=1.0)),
-        covariance=[0.25] * 36))
+    message = M(header=header(3.5, 'map'), pose=M(pose=POSE, covariance=[0.25] * 36))
     sample, = Inputs(options).match('initialpose').decode(message, 0)
-    assert (sample.robot, sample.stamp_ns) == ('B', 3_000_000_004)
+    assert (sample.robot, sample.stamp_ns) == ('B', 3_500_000_000)
 
 
 @pytest.mark.parametrize('kind', ['PointStamped', 'PoseStamped', 'PoseWithCovarianceStamped'])

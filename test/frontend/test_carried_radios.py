@@ -51,15 +51,6 @@ def test_radios_are_found_by_motion(seed):
     assert found.robot == {'r1': 'A'} and not found.doubtful
 
 
-def test_one_pair_does_not_tell_which_end_moves():
-    """Either is as good for the map: the one that measures is taken, and asked about."""
-    tracks, ranges = world(0, {'r1': 'A'}, beacons={'b1': (6.0, 1.0)})
-    for measures, answers in (('r1', 'b1'), ('b1', 'r1')):
-        found = carried_radios({'A': tracks['A']}, {(measures, answers): ranges['b1', 'r1']})
-        assert found.robot == {measures: 'A'}
-        assert found.doubtful == {measures: {''}, answers: {'A'}}
-
-
 @pytest.mark.parametrize(('tag', 'anchor'), [
     ('tag', 'x'), ('x', 'anchor_3'), ('A', 'x'), ('uwb_A', 'x'), ('A_0', 'ANCHOR-1'),
     ('A', 'tag1')])

@@ -33,27 +33,14 @@ def header(time):
     return M(stamp=M(sec=ns(time) // SECOND, nanosec=ns(time) % SECOND), frame_id='')
 
 
-def spot_of(increment, k):
-    """(3,) in the odometry frame: what the k-th row of heights measures."""
-    heights, poses = increment.heights, increment.poses
-    row = int(heights.point[k])
-    return poses.translation[row] + poses.rotation[row] @ heights.lever[k]
-
-
-def place(robot, time, lever):
-    """(3,) of a point of the robot in its odometry frame, which starts at the identity."""
-    start, origin = robot.start
-    rotation, translation = robot.pose(time)
-    return start.T @ (translation - origin + rotation @ np.asarray(lever))
-
-
-def test_every_keyframe_says_where_up_is_in_its_odometry():
-    increment, _, _ = fed({}, [])
-    table = increment.verticals
-    assert len(table) == len(increment.poses)
+def test_every_keyframe_says_where_up_is_in_its_odometry_and_if_trusted_how_high_it_is():
+    increment, _, _ = fed({'odometry': {'height': 'trusted'}}, [])
+    table, heights = increment.verticals, increment.heights
+    assert len(heights) == len(table) == len(increment.poses)
     np.testing.assert_array_equal(np.sort(table.i), np.arange(len(table)))
     up = np.einsum('kij,kj->ki', increment.poses.rotation[table.i], table.up)
     np.testing.assert_allclose(up, np.tile([0, 0, 1.0], (len(up), 1)), atol=1e-12)
+    np.testing.assert_allclose(heights.height_m, increment.poses.translation[heights.point, 2])
 
 
 def test_together_they_count_as_one_within_the_correlation_time():
@@ -66,26 +53,8 @@ def test_together_they_count_as_one_within_the_correlation_time():
     assert [alone.share('A', stamp * SECOND, 10.0) for stamp in (5, 6, 30)] == [1.0, 0.1, 1.0]
 
 
-@pytest.mark.parametrize(('options', 'robots'), [
-    ({'odometry.vertical': 'free'}, set()), ({'odometry.vertical_of': {'A': 'free'}}, {1})])
-def test_free_odometry_says_nothing(options, robots):
-    increment, _, _ = fed(options, [])
-    assert set(increment.poses.robot[increment.verticals.i]) == robots
-
-
-def test_a_beam_to_the_ground_ends_there_however_the_robot_leans():
-    time, distance = 1.23, 3.0
-    increment, frontend, world = fed(
-        {'heights': {'inputs': {'laser': LASER}}},
-        [(time, '/A/laser', M(header=header(time), range=distance))])
-    assert frontend.counters.heights.accepted == 1
-    np.testing.assert_allclose(
-        spot_of(increment, 0), place(world[0], time, [0.1, 0.0, -0.2 - distance]), atol=1e-6)
-    assert increment.heights.height_m[0] == 0.0
-
-
-def test_airframes_have_their_own_offsets_and_lever_arms():
-    time, arm = 1.0, [0.0, 0.1, -0.4]
+def test_beams_and_heights_have_offsets_and_lever_arms_of_airframes_however_these_lean():
+    time, arm = 1.23, [0.0, 0.1, -0.4]
     own = {'offset_m': 0.5, 'offset_m_of': {'B': 2.0}, 'lever_arm_of': {'B': arm}}
     message = M(header=header(time), range=3.0)
     for sensor, low, expected in (
@@ -93,12 +62,15 @@ def test_airframes_have_their_own_offsets_and_lever_arms():
         increment, _, world = fed(
             {'heights': {'inputs': {'laser': {**sensor, **own}}}},
             [(time, f'/{name}/laser', message) for name in 'AB'])
-        order = np.argsort(increment.poses.robot[increment.heights.point])
-        assert increment.heights.height_m[order].tolist() == expected
+        heights, poses = increment.heights, increment.poses
+        order = np.argsort(poses.robot[heights.point])
+        assert heights.height_m[order].tolist() == expected
         for k, robot, lever in zip(order, world, (LASER['lever_arm'], arm), strict=True):
+            row, (turn, origin) = heights.point[k], robot.start
+            # In the odometry frame, which starts at the identity.
             np.testing.assert_allclose(
-                spot_of(increment, k), place(robot, time, np.add(lever, [0.0, 0.0, low])),
-                atol=1e-6)
+                poses.translation[row] + poses.rotation[row] @ heights.lever[k],
+                turn.T @ (robot.antenna(time, np.add(lever, [0.0, 0.0, low])) - origin), atol=1e-6)
 
 
 def test_a_barometer_starts_at_zero_and_wanders():
@@ -139,12 +111,6 @@ def test_numbers_without_a_stamp_and_of_named_fields():
         (4.5, '/A/local', M(y=1.0))])
     assert sorted(increment.heights.height_m) == [7.0, 7.0]
     assert frontend.counters.heights.dropped == {'not_finite': 1, 'unreadable': 1}
-
-
-def test_trusted_odometry_says_how_high():
-    increment, _, _ = fed({'odometry': {'height': 'trusted'}}, [])
-    np.testing.assert_allclose(
-        increment.heights.height_m, increment.poses.translation[increment.heights.point, 2])
 
 
 def test_an_imu_speaks_for_odometry_that_knows_no_vertical():

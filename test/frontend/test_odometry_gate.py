@@ -159,13 +159,9 @@ def test_messages_out_of_order_are_sorted_in(dimension, seed):
 
 
 def test_one_robot_whose_clock_goes_back_does_not_erase_the_map_of_the_others():
-    frontend = Frontend(config())
-    a, b = Robot('A', 2, 1), Robot('B', 2, 2)
-    for k in range(200):
-        sample = a.odometry(0.1 * k)
-        shift = 0 if k < 100 else -60_000_000_000
-        frontend.add(replace(sample, stamp_ns=sample.stamp_ns + shift))
-        frontend.add(b.odometry(0.1 * k))
+    a, b = (readings(Robot(name, 2, seed), 19.9) for name, seed in (('A', 1), ('B', 2)))
+    a[100:] = [replace(sample, stamp_ns=sample.stamp_ns - 60_000_000_000) for sample in a[100:]]
+    frontend, _ = fed(sample for both in zip(a, b, strict=True) for sample in both)
     assert not frontend.time_jump
     assert any(f.kind == 'odometry_backwards' and f.subject == 'A' for f in frontend.findings)
 
@@ -174,15 +170,10 @@ def test_one_robot_whose_clock_goes_back_does_not_erase_the_map_of_the_others():
 @pytest.mark.parametrize('ahead_s', [0.25, 0.5, 2.0, 4.9, 9.0])
 def test_one_stamp_somewhat_ahead_costs_that_message_and_not_the_map(ahead_s, metres):
     """One robot: nobody else's odometry says that time goes on."""
-    frontend = Frontend(config())
-    robot = Robot('A', 2, 1)
-    for k in range(200):
-        sample = robot.odometry(0.1 * k)
-        if k == 100:
-            sample = replace(moved(sample, np.array([metres, 0.0, 0.0])),
-                             stamp_ns=sample.stamp_ns + round(ahead_s * 1e9))
-        frontend.add(sample)
-    frontend.take(flush=True)
+    samples = readings(Robot('A', 2, 1), 19.9)
+    samples[100] = replace(moved(samples[100], np.array([metres, 0.0, 0.0])),
+                           stamp_ns=samples[100].stamp_ns + round(ahead_s * 1e9))
+    frontend, _ = fed(samples)
     assert not frontend.time_jump
     counters = frontend.counters.odometry
     # Fewer than JUMP_MESSAGES periods ahead it is believed, and the right ones are late.

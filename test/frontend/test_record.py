@@ -42,10 +42,6 @@ def driven(dimension, seconds=60.0, restart=np.inf, keyframes=None, **values):
     return frontend, graph_of(frontend, graph=graph), robots
 
 
-def true_estimate(graph, robots):
-    return truth(graph, robots, {'L1': BEACON})
-
-
 def trajectory_of_a(frontend, graph, estimate, robot):
     """Stamps, rotations and translations at the rate of the odometry, and the true ones."""
     own = graph.poses.robot == graph.robots.index('A')
@@ -64,7 +60,7 @@ def test_what_comes_after_a_thinning_is_exact(dimension):
     for t in (20.43, 33.3, 61.07):
         assert frontend.add(closure_sample(robots[0], t, robots[1], 118.2))
     graph = graph_of(frontend, graph=graph).validate()
-    estimate = true_estimate(graph, robots)
+    estimate = truth(graph, robots, {'L1': BEACON})
     assert np.sum(~graph.relative_poses.odometry) == 3
     assert np.abs(range_residuals(graph, estimate)).max() < 1e-8
     for name, squares in squared_residuals(graph, estimate).items():
@@ -76,7 +72,7 @@ def test_exact_keyframes_give_the_exact_trajectory(dimension, values):
     frontend, graph, robots = driven(dimension, **values)
     assert (frontend.thinnings > 0) == ('keyframes' in values)
     stamps, found, expected = trajectory_of_a(
-        frontend, graph, true_estimate(graph, robots), robots[0])
+        frontend, graph, truth(graph, robots, {'L1': BEACON}), robots[0])
     assert stamps.tolist() == [ns(step / 10) for step in range(600)]
     for array, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(array, wanted, atol=1e-8)
@@ -84,7 +80,7 @@ def test_exact_keyframes_give_the_exact_trajectory(dimension, values):
 
 def test_it_passes_through_corrected_keyframes_without_a_step(dimension):
     frontend, graph, robots = driven(dimension)
-    exact, rng = true_estimate(graph, robots), np.random.default_rng(0)
+    exact, rng = truth(graph, robots, {'L1': BEACON}), np.random.default_rng(0)
     error = rng.normal(0, 0.2, exact.translation.shape)
     moved = Estimate(exact.rotation, exact.translation + error, exact.landmarks)
     stamps, (_, found), (_, true) = trajectory_of_a(frontend, graph, moved, robots[0])

@@ -77,7 +77,7 @@ def test_dense_fronts_and_single_columns_make_the_same_factor(b, p, large):
 def test_without_cholmod_the_blocks_are_ordered_and_solved_all_the_same(installed, monkeypatch):
     if not installed:
         monkeypatch.setattr(ordering, 'cholmod', None)
-    matrix, place = chain()
+    matrix, place = matrix_of(20, 3, [(i, i + 1) for i in range(19)], [1], 0)
     factor = cholesky.SymbolicCholesky(matrix, place=place, b=3).factorize(matrix)
     # A chain fills nothing in any order that eliminates it from its ends.
     assert factor.data.shape == (19, 3, 3)
@@ -94,10 +94,6 @@ def test_columns_beyond_the_registers_are_solved_too(b, p):
         many = np.tile(rhs, 3)[:, :columns]
         np.testing.assert_allclose(cholesky.factorize(matrix).solve_any(many), np.linalg.solve(
             matrix.toarray(), many), rtol=1e-9, atol=1e-9)
-
-
-def chain():
-    return matrix_of(20, 3, [(i, i + 1) for i in range(19)], [1], 0)
 
 
 def analyses(matrix: sp.csc_matrix):

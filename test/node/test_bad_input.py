@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from node_world import SECOND, Scene, World, odometry_message, range_message
+from node_world import SECOND, THREAD, Scene, World, odometry_message, range_message
 from sparser_ros.msg import LoopClosure
 
 from sparser_ros.node.messages import time_message
@@ -76,7 +76,7 @@ def test_bad_input_amid_good_data_changes_nothing():
 
 
 def test_odometry_far_back_in_time_resets():
-    with World({'backend.worker': 'thread', 'node.start_paused': True}) as world:
+    with World(THREAD) as world:
         t = Scene().events[0][0]
         world.send('/A/odom', pose(t + 100 * SECOND))
         assert world.until(lambda: world.node.pipeline.counts.keyframes == 1)

@@ -69,17 +69,6 @@ def chain_error(world, scene, robot):
                np.abs(chained.rotation - optimised.rotation).max())
 
 
-def path_and_truth(world, scene, robot):
-    """Positions (n, d) of the newest path, and where the robot was."""
-    path, truth = world.heard[f'/sparser/path/{robot}'][-1], scene.truth(robot)
-    assert path.header.frame_id == 'map'
-    stamps = [stamp_ns(pose.header.stamp) for pose in path.poses]
-    assert all(a < b for a, b in pairwise(stamps))
-    true = np.array([truth[stamp] for stamp in stamps])
-    seen = np.array([transform_of(pose.pose).translation for pose in path.poses])
-    return seen[:, :true.shape[1]], true
-
-
 def test_chain_gives_the_optimised_pose(lived):
     # TF follows a path by up to 50 ms.
     assert lived.until(lambda: max(
@@ -235,7 +224,12 @@ def test_known_beacons_fix_the_map_in_space():
         world.map_of(scene.events)
         world.spin(0.5)
         for robot in 'AB':
-            seen, true = path_and_truth(world, scene, robot)
+            path, truth = world.heard[f'/sparser/path/{robot}'][-1], scene.truth(robot)
+            assert path.header.frame_id == 'map'
+            stamps = [stamp_ns(pose.header.stamp) for pose in path.poses]
+            assert all(a < b for a, b in pairwise(stamps))
+            true = np.array([truth[stamp] for stamp in stamps])
+            seen = np.array([transform_of(pose.pose).translation for pose in path.poses])
             assert np.median(np.linalg.norm(seen - true, axis=1)) < 0.3
             assert world.until(lambda robot=robot: chain_error(world, scene, robot) < 1e-6)
 

@@ -6,12 +6,10 @@ import signal
 import time
 
 import pytest
-from node_world import START_S, Scene, World
+from node_world import SECOND, START_S, THREAD, Scene, World
 from rosgraph_msgs.msg import Clock
 
 from sparser_ros.node.messages import time_message
-
-SECOND = 10**9
 
 
 def keep_alive(world, robots, condition, timeout=START_S):
@@ -81,8 +79,7 @@ def test_a_solver_that_hangs_stops_tf_and_is_named(world):
 
 def test_two_publishers_of_the_clock_erase_nothing_and_are_named_until_one_is_left(tmp_path):
     scene = Scene(end_ns=1000 * SECOND)
-    with World({'use_sim_time': True, 'backend.worker': 'thread', 'node.start_paused': True,
-                'node.journal.directory': str(tmp_path)}) as world:
+    with World(THREAD | {'use_sim_time': True, 'node.journal.directory': str(tmp_path)}) as world:
         for stamp, topic, message in scene.events[:150]:
             world.send('/clock', Clock(clock=time_message(stamp)))
             world.send(topic, message)

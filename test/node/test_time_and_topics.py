@@ -4,16 +4,13 @@ import re
 
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import Odometry
-from node_world import PARAMETERS, Scene, World, parameters
+from node_world import PARAMETERS, SECOND, THREAD, Scene, World, parameters
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Range
 
 from sparser_ros.node.messages import time_message
 from sparser_ros.node.node import SparserNode
-
-SECOND = 10**9
-THREAD = {'backend.worker': 'thread', 'node.start_paused': True}
 
 
 def tick(world, stamp):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from flying_world import flying_graph
-from helpers import stepped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,19 +41,6 @@ def test_product_is_the_dense_one_column_by_column(rank, verticals, heights, kno
         assert np.allclose(product[:, column], expected, rtol=0, atol=1e-9 * np.abs(Q).max())
         assert np.allclose(
             points[rows.kept, column], -np.linalg.solve(M, B.T @ x[:, column]), atol=1e-6)
-
-
-def test_hessian_of_the_cost_by_differences_is_twice_the_information_at_zero_residuals():
-    graph, truth = flying_graph(3, steps=4, noise=0.0)
-    system = Linearised(graph, truth, {})
-    information = system.information().toarray()
-    size, step = system.size, 1e-4
-    assert cost(graph, truth) < 1e-9
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        v = rng.normal(size=size)
-        there = cost(graph, stepped(truth, step * v))
-        assert there / step**2 == pytest.approx(v @ information @ v, rel=1e-3)
 
 
 @settings(max_examples=20, deadline=None)
@@ -98,12 +84,9 @@ def test_residuals_are_those_of_the_cost(rank, heights, known):
     assert after * (1 - 1e-9) <= np.sum(squares) <= before * (1 + 1e-9)
 
 
-@pytest.mark.parametrize('heights', [False, True])
-@pytest.mark.parametrize('verticals', [False, True])
+@pytest.mark.parametrize(('verticals', 'heights'), [(False, False), (True, False), (True, True)])
 def test_false_ranges_are_rejected_from_scratch(verticals, heights):
     """Graduated non-convexity, whose preconditioner knows the inliers only."""
-    if heights and not verticals:
-        pytest.skip('heights need a vertical')
     graph, truth = flying_graph(4, beacons=4, steps=16, verticals=verticals, heights=heights)
     ranges = graph.ranges
     false = np.arange(len(ranges)) % 12 == 5

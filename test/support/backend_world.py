@@ -180,10 +180,10 @@ class World:
         return self.truth.moved(turn, -turn @ self.truth.translation[0])
 
 
-def pair_world(dimension=2, seed=3, known=range(4), kind='curved', **options):
-    """Two robots among four beacons."""
+def pair_world(dimension=2, seed=3, known=range(4), kind='curved', robots=2, **options):
+    """Two robots, or one, among four beacons."""
     return World(
-        [kind, kind], [np.zeros(dimension), np.full(dimension, 2.0)],
+        [kind] * robots, [np.zeros(dimension), np.full(dimension, 2.0)][:robots],
         BEACONS[:, :dimension], seed=seed, known=known, dimension=dimension, **options)
 
 

@@ -42,6 +42,8 @@ PARAMETERS = {
     # Tests wait for audits. At a low priority they would starve beside other busy processes.
     'backend.audit.niceness': 0,
 }
+THREAD = {'backend.worker': 'thread', 'node.start_paused': True}
+"""Of a node that solves only when asked, without a process of its own."""
 
 
 def parameters(values):

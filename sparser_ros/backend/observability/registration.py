@@ -139,7 +139,9 @@ def _multilaterated(evidence: Ties, rotation: Array) -> Array:
     place = evidence.arm_second - evidence.arm_first @ rotation.T
     whole, level, apart = (evidence.part == part for part in (WHOLE, HEIGHT, DISTANCE))
     if np.any(whole) or not np.any(apart):
-        middle = np.mean(place[whole if np.any(whole) else level], axis=0)
+        seen = place[whole if np.any(whole) else level]
+        # A vertical alone says nothing of a place.
+        middle = np.mean(seen, axis=0) if len(seen) else np.zeros(place.shape[1])
         return np.stack([middle, middle])
     seen_from, distance = place[apart], evidence.distance[apart]
     if np.any(level):

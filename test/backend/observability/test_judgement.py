@@ -12,6 +12,7 @@ from sparser_ros.io import graph_file, pyfg
 from sparser_ros.solver import solve
 
 MARKS = {'left': (30.0, 10.0), 'right': (10.0, -8.0)}
+TURNS = 0.03 * np.sin(np.arange(60) / 5)
 
 
 def drive(turn, seed=0, marks=None, steps=60, robot='A', builder=None):
@@ -39,7 +40,7 @@ def judged(builder, **options):
 @pytest.mark.parametrize('seed', range(4))
 def test_a_straight_drive_does_not_tell_left_from_right(seed):
     """The path bends to suit either side, which makes the other one look worse than it is."""
-    judgement, estimate = judged(drive(0.003 * np.sin(np.arange(60) / 5), seed)[0])
+    judgement, estimate = judged(drive(0.1 * TURNS, seed)[0])
     assert set(judgement.other_places) == {'left', 'right'} and not judgement.undetermined
     for (name, y), here in zip(
             (('left', 10.0), ('right', 8.0)), estimate.landmarks, strict=True):
@@ -51,12 +52,12 @@ def test_a_straight_drive_does_not_tell_left_from_right(seed):
 
 @pytest.mark.parametrize('seed', range(4))
 def test_a_drive_with_turns_does(seed):
-    judgement, _ = judged(drive(0.03 * np.sin(np.arange(60) / 5), seed)[0])
+    judgement, _ = judged(drive(TURNS, seed)[0])
     assert judgement == type(judgement)()
 
 
 def test_one_range_is_a_circle_and_two_are_two_places():
-    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    builder, _ = drive(TURNS)
     builder.add_range(('A', 10), 'circle', 5.0, sigma_m=0.1)
     builder.add_range(('A', [20, 30]), 'pair', [7.0, 7.0], sigma_m=0.1)
     judgement, _ = judged(builder)
@@ -68,7 +69,7 @@ def test_one_range_is_a_circle_and_two_are_two_places():
 
 @pytest.mark.parametrize('count', [1, 2])
 def test_a_robot_that_two_ranges_tie_can_turn(count):
-    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    builder, _ = drive(TURNS)
     builder.add_odometry('B', np.tile([1.0, 0.0], (20, 1)), np.zeros(20), sigma_m=0.02,
                          sigma_rad=0.01)
     at = [0, 20][:count]
@@ -80,7 +81,7 @@ def test_a_robot_that_two_ranges_tie_can_turn(count):
 
 
 def test_a_straight_path_past_two_beacons_is_mirrored_about_their_line():
-    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    builder, _ = drive(TURNS)
     drive(np.zeros(20), 1, MARKS, 20, 'B', builder)
     judgement, _ = judged(builder)
     assert not judgement.undetermined and set(judgement.other_places) == {'B'}
@@ -93,7 +94,7 @@ def test_a_straight_path_past_two_beacons_is_mirrored_about_their_line():
 
 
 def test_false_ranges_are_told_and_the_kernel_takes_care_of_them():
-    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    builder, _ = drive(TURNS)
     builder.add_range(('A', [5, 25, 45]), 'left', [60.0, 55.0, 50.0], sigma_m=0.1)
     judgement, _ = judged(builder)
     (told,) = [one for one in judgement.warnings if one.kind == 'false_measurements']
@@ -103,7 +104,7 @@ def test_false_ranges_are_told_and_the_kernel_takes_care_of_them():
 
 
 def test_a_single_known_beacon_leaves_the_map_free_to_turn():
-    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    builder, _ = drive(TURNS)
     builder.add_prior('left', MARKS['left'])
     judgement, _ = judged(builder)
     assert not judgement.undetermined

@@ -47,16 +47,6 @@ def test_a_message_is_on_disk_once_its_record_is_safe(tmp_path, recording):
     run.close()
 
 
-def test_a_session_that_ends_in_a_restart_keeps_its_last_messages(tmp_path, recording):
-    parameters, messages = recording
-    run = Run(parameters, tmp_path).play(messages[:20])
-    run.recording.restart(run.config, run.start.rulings)
-    run.close()
-    before, after = (messages_in(journal.read(path)[0])
-                     for path in sorted(tmp_path.glob('*.journal')))
-    assert before == messages[:20] and not after
-
-
 def test_a_journal_of_another_version_is_refused_by_name(tmp_path, recording, monkeypatch):
     parameters, messages = recording
     with monkeypatch.context() as patch:
@@ -198,14 +188,17 @@ def test_a_run_in_pieces_gives_the_graph_of_the_whole(tmp_path, recording, thin,
 
 
 def test_a_reset_begins_a_session_of_its_own(tmp_path, recording):
+    """That before keeps the messages since its last take."""
     parameters, messages = recording
-    run = Run(parameters, tmp_path).play(messages[:300])
+    run = Run(parameters, tmp_path).play(messages[:310])
     run.recording.restart(run.config, run.start.rulings)
     run.frontend.reset()
     run.increments.clear()
-    run.play(messages[300:700], 300).close()
+    run.play(messages[310:700], 310).close()
+    assert [messages_in(journal.read(path)[0]) for path in sorted(tmp_path.glob('*.journal'))] == [
+        messages[:310], messages[310:700]]
     back = Run(parameters, tmp_path, resume=True).close()
-    assert same(back.graph, run.graph) and back.start.messages == len(messages[300:700])
+    assert same(back.graph, run.graph) and back.start.messages == len(messages[310:700])
 
 
 def test_other_robots_begin_another_session_and_other_values_are_named(tmp_path, recording):
@@ -286,9 +279,8 @@ def test_what_the_operator_has_said_is_kept(tmp_path, recording, segment_mb):
     assert run.start.rulings == second and not run.start.notes
     run.play(messages[half:], half)
     run.close()
-    again = Run(parameters, tmp_path, resume=True, segment_mb=segment_mb)
+    again = Run(parameters, tmp_path, resume=True, segment_mb=segment_mb).close()
     assert again.start.rulings == second
-    again.close()
 
 
 @pytest.fixture(scope='module', params=[{}, THINNER], ids=['whole', 'thinned'])
@@ -334,15 +326,20 @@ def test_no_damaged_byte_brings_anything_wrong(session, tmp_path):
     assert read > 200 and told > 20
 
 
+def damaged(path, folder, statement, kind):
+    """A copy of a journal after a statement about a kind of record."""
+    copy = folder / path.name
+    shutil.copyfile(path, copy)
+    with contextlib.closing(journal._opened(copy)) as database:
+        database.execute(statement, (kind,))
+    return copy
+
+
 @pytest.mark.parametrize('kind', [MESSAGES, 'map'])
 def test_a_session_with_a_damaged_record_goes_on_in_another_file(session, tmp_path, kind):
     parameters, path, _, graph = session
-    copy = tmp_path / path.name
-    shutil.copyfile(path, copy)
-    database = journal._opened(copy)
-    database.execute("update records set data = x'00' where number = "
-                     '(select max(number) from records where kind = ?)', (kind,))
-    database.close()
+    copy = damaged(path, tmp_path, "update records set data = x'00' where number = "
+                   '(select max(number) from records where kind = ?)', kind)
     before = copy.read_bytes()
     run = Run(parameters, tmp_path, resume=True).close()
     assert 'damaged' in run.start.notes[0] and copy.read_bytes() == before
@@ -354,11 +351,7 @@ def test_a_session_with_a_damaged_record_goes_on_in_another_file(session, tmp_pa
 @pytest.mark.parametrize('kind', [GRAPH, STATE])
 def test_without_a_state_it_says_which_file_is_damaged(session, tmp_path, kind):
     parameters, path, _, _ = session
-    copy = tmp_path / path.name
-    shutil.copyfile(path, copy)
-    database = journal._opened(copy)
-    database.execute("delete from records where kind = ?", (kind,))
-    database.close()
+    copy = damaged(path, tmp_path, 'delete from records where kind = ?', kind)
     run = Run(parameters, tmp_path, resume=True).close()
     finding, = run.recording.findings
     assert f'{copy} is damaged' in finding.text and 'restore it' in finding.text

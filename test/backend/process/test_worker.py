@@ -12,7 +12,7 @@ from pathlib import Path
 import faulty_world
 import numpy as np
 import pytest
-from backend_world import World, config, longer, of_robot, two_robots
+from backend_world import config, longer, of_robot, two_robots
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import PATIENCE_S, alive, parent_of, python, until
@@ -79,7 +79,7 @@ def test_paused_nothing_is_solved_but_on_request(increments):
 
 def test_no_call_of_the_client_blocks():
     """Not even while the process stands still and what is sent fills the pipe (64 kB)."""
-    large = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7]], steps=600).increments(3)
+    large = two_robots(1, steps=600).increments(3)
     patient = WatchdogConfig(hang_timeout_s=2 * PATIENCE_S)
     with SolverWorker(config(audit=QUIET, watchdog=patient)) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
@@ -102,8 +102,7 @@ def test_a_process_that_dies_or_hangs_is_started_again_and_nothing_is_lost(
         increments, which, how):
     dog = WatchdogConfig(hang_timeout_s=5.0 if how == signal.SIGSTOP else PATIENCE_S)
     with SolverWorker(config(watchdog=dog, audit=QUIET)) as worker:
-        worker.submit(increments[0])
-        worker.submit(increments[1])
+        submit(worker, increments[:2])
         worker.request_solve(full=True)
         before = polled(worker, 'audited_sequence', 1)
         first = getattr(worker.state, which)
@@ -176,16 +175,11 @@ def test_live_options_reach_the_processes(increments):
         assert worker.newest.robots[1].location.value != 'located'
 
 
-def poisoned(increment):
-    """With a range so precise that its weight overflows."""
-    precision = increment.ranges.precision.copy()
-    precision[0] = np.inf
-    return dataclasses.replace(increment, ranges=increment.ranges.replaced(precision=precision))
-
-
 def test_an_increment_that_no_solve_survives_is_left_out_and_named(increments):
+    """With a range so precise that its weight overflows."""
+    increments[2].ranges.precision[0] = np.inf
     with SolverWorker(config(audit=QUIET)) as worker:
-        for one in (increments[0], increments[1], poisoned(increments[2]), increments[3]):
+        for one in increments:
             worker.submit(one)
             worker.request_solve()
             polled(worker, 'sequence', one.sequence)
@@ -306,7 +300,7 @@ def pids(worker):
 
 
 def test_both_are_forks_of_one_process_and_start_again_where_it_dies():
-    increments = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7]]).increments(2)
+    increments = two_robots(1).increments(2)
     with SolverWorker(config()) as worker:
         worker.submit(increments[0])
         until(lambda: all(pids(worker)) and not worker.state.auditor_missing, 'the processes')
@@ -334,24 +328,19 @@ def test_a_fork_imports_nothing_more_and_no_kernel_is_compiled_before_it():
 def test_a_bias_is_told_with_a_verdict_and_taken_off(monkeypatch):
     monkeypatch.setattr(solver_process, '_REST_OF_CALIBRATION', 0.0)
     options = dataclasses.replace(
-        config(robots=('A', 'B', 'C'), solver=LIVE_SOLVER, worker='thread',
-               audit=AuditConfig(period_s=0.0),
+        config(robots=('A', 'B', 'C'), solver=LIVE_SOLVER, worker='thread', audit=QUIET,
                # Else the bias is taken off as a fault, without a calibration.
                integrity=IntegrityConfig(doubt_ranges=False)),
         calibration=CalibrationConfig(live=True, mode='apply'))
     made = faulty_world.world(steps=120, known=range(6))
-    found, end = {}, time.monotonic() + PATIENCE_S
+    found, costs, end = {}, [], time.monotonic() + PATIENCE_S
     with SolverWorker(options) as worker:
-        costs = []
         for one in made.increments(4):
             worker.submit(longer(one, 0.4 * of_robot(one.ranges, 1, 3)))
         while time.monotonic() < end and ('B' not in found or costs[-1] > 0.7 * costs[0]):
-            request = worker.request_solve(full=True)
-            while not worker.answered(request) and time.monotonic() < end:
-                worker.poll()
-                time.sleep(0.01)
-            found = {one.subject: one for one in worker.newest.findings if one.kind == BIAS}
-            costs.append(worker.newest.stats.cost_robust or worker.newest.stats.cost_final)
+            solution = answer(worker)
+            found = {one.subject: one for one in solution.findings if one.kind == BIAS}
+            costs.append(solution.stats.cost_robust or solution.stats.cost_final)
             # An audit that is asked for comes before the steps of the calibration.
             time.sleep(0.5)
     assert found['B'].value == pytest.approx(0.4, abs=0.1)

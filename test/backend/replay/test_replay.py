@@ -32,12 +32,17 @@ def bag(tmp_path_factory):
     return folder
 
 
+def replayed(folder, *arguments, code=0):
+    """The report of a replay that ends with this code."""
+    path = folder / 'r.json'
+    assert main(['replay', *map(str, arguments), '--report', str(path)]) == code
+    return json.loads(path.read_text())
+
+
 def test_the_report_says_what_came_in_and_what_came_out(bag, tmp_path, capsys):
-    path = tmp_path / 'r.json'
-    assert main([
-        'replay', str(bag / 'bag'), '--config', str(bag / 'c.yaml'), '--report', str(path),
-        '--tum', str(tmp_path / 'tum'), '--plot', str(tmp_path / 'map.png')]) == 0
-    report = json.loads(path.read_text())
+    report = replayed(
+        tmp_path, bag / 'bag', '--config', bag / 'c.yaml', '--tum', tmp_path / 'tum', '--plot',
+        tmp_path / 'map.png')
     for kind in ('odometry', 'ranges'):
         counts = report['counts'][kind]
         assert counts['received'] > 200
@@ -70,15 +75,14 @@ def test_of_a_damaged_bag_is_used_what_can_be_read(bag, tmp_path, capsys):
             'WHERE name = "/uwb/ranges" LIMIT 1 OFFSET 50').fetchone()
         database.execute("UPDATE messages SET data = x'00010000ff' WHERE id = ?", row)
     (tmp_path / 'bag' / 'metadata.yaml').unlink()
-    arguments = ['--config', str(bag / 'c.yaml'), '--report', str(tmp_path / 'r.json')]
-    assert main(['replay', str(tmp_path / 'bag'), *arguments]) == 0
-    warnings = ' '.join(json.loads((tmp_path / 'r.json').read_text())['warnings'])
+    arguments = [tmp_path / 'bag', '--config', bag / 'c.yaml']
+    warnings = ' '.join(replayed(tmp_path, *arguments)['warnings'])
     assert 'metadata.yaml is missing' in warnings
     assert '1 of the messages on /uwb/ranges dropped' in warnings
     data = file.read_bytes()
     file.write_bytes(data[:len(data) * 9 // 10])
     capsys.readouterr()
-    assert main(['replay', str(tmp_path / 'bag'), *arguments]) == 2
+    assert main(['replay', *map(str, arguments)]) == 2
     shown = capsys.readouterr().err
     assert str(file) in shown and '.recover' in shown and 'Traceback' not in shown
 
@@ -135,20 +139,17 @@ def test_the_real_recording_places_everybody(data_dir):
 
 
 def test_without_a_configuration_one_is_drafted(bag, tmp_path, capsys):
-    assert main(['replay', str(bag / 'bag'), '--report', str(tmp_path / 'r.json')]) == 0
+    report = replayed(tmp_path, bag / 'bag')
     text = capsys.readouterr().err
     assert f'sparser info {bag / "bag"} --config FILE' in text
     assert 'drafted: A rides on A, B rides on B, by names and motion' in text
-    report = json.loads((tmp_path / 'r.json').read_text())
     assert {one['location'] for one in report['locations'].values()} == {'located'}
     assert report['ate_rmse_m'] < 0.5
 
 
 def test_the_shipped_sample_is_compared_with_its_sparse_truth(tmp_path, capsys):
     sample = Path(__file__).parents[3] / 'docs' / 'samples' / 'two_robots'
-    assert main(['replay', f'{sample}.mcap', '--config', f'{sample}.yaml',
-                 '--report', str(tmp_path / 'r.json')]) == 0
-    truth = json.loads((tmp_path / 'r.json').read_text())['truth']
+    truth = replayed(tmp_path, f'{sample}.mcap', '--config', f'{sample}.yaml')['truth']
     assert truth['aligned_on'] == ['A', 'B']
     assert (truth['compared'], truth['keyframes']) == (130, 132)
     assert truth['ate_rmse_m'] < 0.12
@@ -159,14 +160,13 @@ def test_the_shipped_sample_is_compared_with_its_sparse_truth(tmp_path, capsys):
 def test_a_configuration_that_fits_nothing_is_explained(bag, tmp_path, capsys):
     config = tmp_path / 'c.yaml'
     config.write_text('robots: [robot]\n')
-    assert main(['replay', str(bag / 'bag'), '--config', str(config),
-                 '--plot', str(tmp_path / 'map.png'), '--report', str(tmp_path / 'r.json')]) == 3
+    report = replayed(tmp_path, bag / 'bag', '--config', config, '--plot', tmp_path / 'map.png',
+                      code=3)
     shown = capsys.readouterr()
     assert 'there is no topic /robot/odom (odometry.topic)' in shown.err
     assert 'undetermined: robot: no odometry' in shown.err
     assert 'no picture: no robot has odometry' in shown.err
     assert 'Traceback' not in shown.err and not (tmp_path / 'map.png').exists()
-    report = json.loads((tmp_path / 'r.json').read_text())
     assert report['undetermined'] and report['warnings']
 
 
@@ -189,23 +189,25 @@ def test_what_is_not_located_is_written_and_marked(tmp_path, capsys):
     assert 'robot B</td><td>ambiguous (' in (tmp_path / 'run/report.html').read_text()
 
 
-@pytest.fixture(scope='module')
-def recording(tmp_path_factory):
-    """(bag, configuration in which every range of robot A is made LONG_M too long)."""
-    folder = tmp_path_factory.mktemp('biased')
+def one_robot(folder, radio, *options):
+    """(bag, configuration in which the radio of robot A has these wrong values)."""
     assert main([
-        'simulate', '-o', str(folder / 's.mcap'), '--minutes', '1', '--robots', '1',
-        '--beacons', '4', '--known-beacons', '4', '--seed', '3', '--outliers', '0.05',
-        '--config', str(folder / 's.yaml')]) == 0
+        'simulate', '-o', str(folder / 's.mcap'), '--robots', '1', '--beacons', '4',
+        '--known-beacons', '4', '--config', str(folder / 's.yaml'), *options]) == 0
     config = SparserConfig.from_yaml(folder / 's.yaml')
-    radios = {**config.radios, 'A': {'robot': 'A', 'bias_m': -LONG_M}}
-    return folder / 's.mcap', replace(config, radios=radios)
+    return folder / 's.mcap', replace(
+        config, radios={**config.radios, 'A': {'robot': 'A', **radio}})
 
 
-def test_the_second_run_has_the_biases_of_the_first(recording):
-    bag, config = recording
-    mode = replace(config.calibration, mode='apply')
-    state, found, _ = run_calibrated(bag, replace(config, calibration=mode))
+def applied(bag, config):
+    calibration = replace(config.calibration, mode='apply')
+    return run_calibrated(bag, replace(config, calibration=calibration))
+
+
+def test_the_second_run_has_the_biases_of_the_first(tmp_path):
+    bag, config = one_robot(
+        tmp_path, {'bias_m': -LONG_M}, '--minutes', '1', '--seed', '3', '--outliers', '0.05')
+    state, found, _ = applied(bag, config)
     assert found is not None and found.applied
     specs = state.config.radio_specs()
     # One robot: only sums of its bias and a beacon's are determined.
@@ -218,14 +220,9 @@ def test_the_second_run_has_the_biases_of_the_first(recording):
 
 
 def test_the_second_run_has_lever_arms_that_fit(tmp_path):
-    assert main([
-        'simulate', '-o', str(tmp_path / 's.mcap'), '--minutes', '1.5', '--robots', '1',
-        '--beacons', '4', '--known-beacons', '4', '--seed', '4', '--outliers', '0', '--radius',
-        '12', '--config', str(tmp_path / 's.yaml')]) == 0
-    config = SparserConfig.from_yaml(tmp_path / 's.yaml')
-    wrong = {**config.radios, 'A': {'robot': 'A', 'lever_arm': [0.5, -0.4, 0.0]}}
-    state, found, (moved,) = run_calibrated(tmp_path / 's.mcap', replace(
-        config, radios=wrong, calibration=replace(config.calibration, mode='apply')))
+    state, found, (moved,) = applied(*one_robot(
+        tmp_path, {'lever_arm': [0.5, -0.4, 0.0]}, '--minutes', '1.5', '--seed', '4', '--outliers',
+        '0', '--radius', '12'))
     assert found is not None and not found.applied, 'antennas do not wait for biases'
     assert moved.robot == 'A' and moved.error_m == pytest.approx((-0.5, 0.4), abs=0.1)
     assert state.config.radio_specs()['A'].lever_arm == pytest.approx([0.0] * 3, abs=0.1)

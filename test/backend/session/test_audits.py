@@ -12,10 +12,10 @@ from backend_world import (
     errors_in_map,
     filled,
     heard,
+    lived,
     longer,
     of_robot,
     same,
-    ticks,
     two_robots,
     with_false_ranges,
 )
@@ -106,14 +106,8 @@ def in_a_wrong_basin(session, good):
     return dataclasses.replace(good.estimate, rotation=turned, translation=moved)
 
 
-def auditor_of(increments):
-    return filled(Auditor(config(solver=ROBUST)), increments)
-
-
-def tracker_of(increments, estimate, **backend):
-    tracker = filled(Tracker(config(solver=ROBUST, **backend)), increments)
-    tracker.restore(estimate)
-    return tracker
+def auditor_of(increments, **options):
+    return filled(Auditor(config(solver=ROBUST), **options), increments)
 
 
 def test_a_tracker_in_a_wrong_basin_gets_a_better_map_in_one_step():
@@ -144,7 +138,8 @@ def test_a_map_that_is_worse_with_all_data_is_not_adopted_and_nothing_is_located
     session, good = audited(increments)
     auditor = auditor_of(increments)
     verdict = auditor.audit(tracked_map(good))
-    tracker = tracker_of(increments, good.estimate)
+    tracker = filled(Tracker(config(solver=ROBUST)), increments)
+    tracker.restore(good.estimate)
     tracker.adopt(dataclasses.replace(
         verdict, kind=VerdictKind.BETTER_MAP, estimate=in_a_wrong_basin(session, good)))
     kept = tracker.solve()
@@ -243,12 +238,10 @@ def test_verdicts_survive_encoding():
 
 
 def with_long_odometry():
-    return [
-        dataclasses.replace(one, relative_poses=one.relative_poses.replaced(
-            translation=np.where(
-                (one.relative_poses.i % 2 == 1)[:, None], 1.15, 1.0
-            ) * one.relative_poses.translation))
-        for one in two_robots(steps=120, seed=3).increments(10)]
+    world = two_robots(steps=120, seed=3)
+    turns, moves, rotations, places = world.odometry[1]
+    world.odometry[1] = turns, 1.15 * moves, rotations, 1.15 * places
+    return world.increments(10)
 
 
 def test_odometry_that_is_too_long_is_solved_for():
@@ -295,8 +288,7 @@ def scratch_ending(monkeypatch, ending, *, bounded):
         return ending(original(*arguments))
 
     monkeypatch.setattr(contest, 'run_from_scratch', start)
-    auditor = filled(
-        Auditor(config(solver=ROBUST), bounded=bounded), world_of(steps=30).increments(3))
+    auditor = auditor_of(world_of(steps=30).increments(3), bounded=bounded)
     return auditor.audit(), auditor
 
 
@@ -324,8 +316,7 @@ def test_starts_from_scratch_that_stall_are_finished_from_where_they_are(monkeyp
 
 
 def bounded(full):
-    session = Session(config(solver=ROBUST))
-    ticks(session, world_of(steps=40).increments(4))
+    session, _ = lived(world_of(steps=40), solver=ROBUST)
     session.solve(full)
     return session
 

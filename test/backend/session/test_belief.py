@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from backend_world import BEACONS, ROBUST, World, config, graph_of, lived, longer, pair_world
+from backend_world import BEACONS, ROBUST, World, config, graph_of, lived, longer, pair_world, ticks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -182,12 +182,9 @@ def alone(seed, factor, **options):
     turn, move, frame_turn, frame_place = world.odometry[0]
     world.odometry[0] = turn, factor * move, frame_turn, factor * frame_place
     session = Session(config(
-        robots=world.names, solver=ROBUST,
-        integrity=IntegrityConfig(**options)))
+        robots=world.names, solver=ROBUST, integrity=IntegrityConfig(**options)))
     truth, located, wrong = world.true_in_map().translation, 0, 0
-    for one in world.increments(40, every=4):
-        session.add(one)
-        solution = session.solve()
+    for solution in ticks(session, world.increments(40, every=4)):
         here = solution.estimate.translation
         if solution.robots[0].location is Location.LOCATED:
             located += 1
@@ -283,7 +280,7 @@ def test_levels_bound_the_error_of_a_radio_that_is_long(known):
     ratios, levels = [], []
     for seed in (0, 2, 4):
         place = pair_world(seed=seed, known=known, steps=60)
-        session = Session(config(robots=place.names, solver=ROBUST))
+        session = Session(config(solver=ROBUST))
         for one in place.increments(3):
             session.add(longer(one, 0.25 * seed * (one.ranges.source % 2 == 0)))
         solution = session.solve()

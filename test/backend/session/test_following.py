@@ -1,10 +1,8 @@
 """Ticks that follow what is new: whole solves gain nothing; what came after an estimate."""
 
-import dataclasses
-
 import numpy as np
 import pytest
-from backend_world import World, added_up, config, graph_of, ticks, with_false_ranges
+from backend_world import World, added_up, config, graph_of, pair_world, ticks, with_false_ranges
 
 from sparser_ros.backend.session.contest import run
 from sparser_ros.backend.session.continuation import continued, with_tail
@@ -28,10 +26,7 @@ def settings(**options):
 
 
 def world_of(seed=0, dimension=2, steps=60):
-    d = dimension
-    starts = np.array([[0, 0, 0], [5, 2, 1]])[:, :d]
-    beacons = np.array([[3, 7, 2], [-4, 1, -1], [6, -3, 3], [1, -6, -2]])[:d + 1, :d]
-    return World(['curved'] * 2, starts, beacons, steps, seed, dimension=d)
+    return pair_world(dimension, seed, known=(), steps=steps)
 
 
 def followed(solutions):
@@ -75,7 +70,7 @@ def test_absolute_data_that_change_the_frame_are_not_followed():
     prior = PosePriors(
         np.array([0]), world.truth.rotation[:1], world.truth.translation[:1],
         np.array([1e4]), np.array([1e4]), np.array([0]))
-    increments[8] = dataclasses.replace(increments[8], pose_priors=prior)
+    increments[8] = increments[8].replaced(pose_priors=prior)
     session = Session(settings())
     found = ticks(session, increments)
     assert followed(found)[7] and not followed(found)[8]
@@ -117,19 +112,15 @@ def test_another_configuration_holds_from_the_next_tick_on():
 
 def closed_loop(world, shift):
     increments = world.increments(12)
-    first = increments[:2]
-    walk = [
-        dataclasses.replace(one, ranges=one.ranges.take(np.zeros(len(one.ranges), dtype=bool)))
-        for one in increments[2:]]
+    walk = [one.replaced(ranges=one.ranges.take(slice(0))) for one in increments[2:]]
     truth, back, at = world.truth, 3, len(world.truth.rotation) - 1
     to_last = truth.translation[at] + shift - truth.translation[back]
     closure = RelativePoses(
         np.array([back]), np.array([at]), (truth.rotation[back].T @ truth.rotation[at])[None],
         (truth.rotation[back].T @ to_last)[None], np.array([MILLIMETRE**-2]),
         np.array([MILLIMETRE**-2]), np.zeros(1, dtype=bool), np.zeros(1, dtype=np.int64))
-    last = dataclasses.replace(
-        walk[-1], relative_poses=walk[-1].relative_poses.append(closure))
-    return [*first, *walk[:-1], last]
+    last = walk[-1].replaced(relative_poses=walk[-1].relative_poses.append(closure))
+    return [*increments[:2], *walk[:-1], last]
 
 
 @pytest.mark.parametrize(('shift', 'believed'), [(0.0, True), (10.0, False), (1000.0, False)])

@@ -21,8 +21,10 @@ from sparser_ros.backend.session import audited_map
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.config.solver_config import LIVE_SOLVER
 from sparser_ros.graph import range_residuals
+from sparser_ros.graph.ends import range_ends
 
 KNOWN = (0, 1, 2, 3, 4, 5)
+ELSEWHERE = (0.4, -0.25)
 
 
 @pytest.fixture(scope='module')
@@ -71,19 +73,19 @@ def test_steps_end_with_the_findings_of_a_calibration(world):
     assert first.kind == BIAS and first.unit == 'm'
     assert f'ranges of {first.subject} are' in first.text and 'too long' in first.text
     assert not calibration.step(solved, options)
+    assert not audited_map.LiveCalibration().step(solved, live_config()), 'off by default'
 
 
-def test_it_is_off_by_default(world):
-    calibration = audited_map.LiveCalibration()
-    assert not calibration.step(solved_map(world), live_config())
-    assert calibration.findings == ()
+def elsewhere(place, seed=8, known=KNOWN, **options):
+    """A world, and its ranges with the antenna of B at a place, at changing speed."""
+    world = radio_world(seed, known, sigma_factor=1.0, blocked=0.0, **options)
+    return world, with_antennas(
+        world, [(0.0, 0.0), place, (0.0, 0.0)], at_changing_speed(world.measured))
 
 
 def test_antennas_and_clocks_that_are_off_are_told_with_what_to_do():
-    world = radio_world(8, KNOWN, sigma_factor=1.0, blocked=0.0, biased=False)
-    places = [[0.0, 0.0], [0.4, -0.25], [0.0, 0.0]]
-    measured = with_late_stamps(
-        with_antennas(world, places, at_changing_speed(world.measured)), world.truth, 2, 0.12)
+    world, measured = elsewhere(ELSEWHERE, biased=False)
+    measured = with_late_stamps(measured, world.truth, 2, 0.12)
     found = run(solved_map(replace(world, measured=measured)), live_config(live=True)).findings
     by_kind = {(one.kind, one.subject): one for one in found}
     assert set(by_kind) == {
@@ -100,27 +102,24 @@ def test_antennas_and_clocks_that_are_off_are_told_with_what_to_do():
 
 
 def test_an_antenna_that_stands_elsewhere_is_moved_where_that_is_asked_for():
-    world = radio_world(8, KNOWN, sigma_factor=1.0, blocked=0.0, biased=False)
-    place = (0.4, -0.25)
-    measured = with_antennas(
-        world, [[0.0, 0.0], place, [0.0, 0.0]], at_changing_speed(world.measured))
-    elsewhere = replace(world, measured=measured)
-    told = run(solved_map(elsewhere), live_config(live=True))
-    first = run(solved_map(elsewhere), live_config(live=True, mode='apply'))
+    world, measured = elsewhere(ELSEWHERE, biased=False)
+    moved = replace(world, measured=measured)
+    told = run(solved_map(moved), live_config(live=True))
+    first = run(solved_map(moved), live_config(live=True, mode='apply'))
     for found in (told, first):
-        assert found.errors.antenna_m == {'B': pytest.approx(place, abs=0.05)}
+        assert found.errors.antenna_m == {'B': pytest.approx(ELSEWHERE, abs=0.05)}
     assert all(('that is allowed for' in one.text) == (found is first)
                for found in (told, first) for one in found.findings)
     # Each calibration begins with the configured lever arms: it finds the same once they are moved.
-    moved = solved_map(elsewhere, first.errors)
-    again = run(moved, live_config(live=True, mode='apply'))
+    back = solved_map(moved, first.errors)
+    again = run(back, live_config(live=True, mode='apply'))
     assert again.errors.antenna_m == {
         'B': pytest.approx(first.errors.antenna_m['B'], abs=1e-6)}
     # The ranges then fit the true map as they did with that antenna where it is configured.
     def misfit(graph):
         return np.std(range_residuals(graph, world.truth))
     assert misfit(measured) > 1.2 * misfit(world.measured)
-    assert misfit(moved.graph) < 1.01 * misfit(world.measured)
+    assert misfit(back.graph) < 1.01 * misfit(world.measured)
 
 
 @pytest.mark.parametrize(('far', 'doubted'), [(2.76, True), (0.76, False)])
@@ -146,19 +145,25 @@ def test_radios_without_a_fault_are_not_told_of(seed):
     assert run(solved_map(world), live_config(live=True)).findings == ()
 
 
-@pytest.mark.parametrize(('known', 'seed'), [(KNOWN, 7), (KNOWN, 8), ((), 9)])
-def test_an_antenna_that_stands_elsewhere_is_found(known, seed):
-    world = radio_world(seed, known, sigma_factor=1.0, blocked=0.0)
-    places = [[0.0, 0.0], [0.4, -0.25], [0.0, 0.0]]
-    told = places_told(
-        with_antennas(world, places, at_changing_speed(world.measured)), world.truth)
-    rows = {row.robot: row for row in told.antennas}
-    assert set(rows) == {'A', 'B', 'C'}
-    for name, place in zip('ABC', places, strict=True):
-        row = rows[name]
-        assert np.all(np.abs(np.array(row.error_m) - place) < 3.5 * np.array(row.sigma_m)), row
+@pytest.mark.parametrize(('known', 'seed', 'place', 'late_s'), [
+    *((known, seed, ELSEWHERE, 0.0) for known, seed in ((KNOWN, 7), (KNOWN, 8), ((), 9))),
+    *((KNOWN, seed, (0.0, 0.0), late_s) for seed in (7, 8, 9) for late_s in (0.0, 0.12))])
+def test_an_antenna_that_stands_elsewhere_and_stamps_that_are_late_are_found(
+        known, seed, place, late_s):
+    world, measured = elsewhere(place, seed, known)
+    told = places_told(with_late_stamps(measured, world.truth, 1, late_s), world.truth)
+    antennas = {row.robot: row for row in told.antennas}
+    clocks = {row.source: row for row in told.clocks}
+    assert set(antennas) == set(clocks) == {'A', 'B', 'C'}
+    for name, row in antennas.items():
+        error = np.array(row.error_m) - np.array(place) * (name == 'B')
+        assert np.all(np.abs(error) < 3.5 * np.array(row.sigma_m)), row
         assert max(row.sigma_m) < 0.08 and row.determined
-    assert rows['B'].significant(SIGNIFICANT) and not rows['A'].significant(SIGNIFICANT)
+        assert row.significant(SIGNIFICANT) == (name == 'B' and any(place))
+    for name, row in clocks.items():
+        assert abs(row.late_s - late_s * (name == 'B')) < 3.5 * row.sigma_s
+    assert clocks['B'].sigma_s < 0.02
+    assert clocks['B'].significant(SIGNIFICANT) == (late_s > 0)
 
 
 def test_a_robot_that_never_turns_tells_nothing_along_its_way():
@@ -167,31 +172,13 @@ def test_a_robot_that_never_turns_tells_nothing_along_its_way():
     # Its ranges while it heads one way only.
     heading = np.arctan2(world.truth.rotation[:, 1, 0], world.truth.rotation[:, 0, 0])
     ranges = graph.ranges
-    row = np.where(ranges.source < 0, 0, ranges.source)
-    straight = ~((graph.poses.robot[row] == 1) & (np.abs(
-        np.angle(np.exp(1j * (heading[row] - np.median(heading))))) > 0.1))
-    straight &= ~((ranges.target >= 0) & (
-        graph.poses.robot[np.where(ranges.target < 0, 0, ranges.target)] == 1))
+    turned = np.abs(np.angle(np.exp(1j * (heading[ranges.source] - np.median(heading))))) > 0.1
+    straight = np.where(graph.poses.robot[ranges.source] == 1, ~turned, ~range_ends(graph).at(1))
     told = places_told(at_changing_speed(
-        graph.replaced(ranges=ranges.take(np.flatnonzero(straight)))), world.truth)
+        graph.replaced(ranges=ranges.take(straight))), world.truth)
     rows = {row.robot: row for row in told.antennas}
     assert rows['A'].determined and not rows['B'].determined
     assert max(rows['B'].sigma_m) > 0.3 and not rows['B'].significant(SIGNIFICANT)
-
-
-@pytest.mark.parametrize('seed', [7, 8, 9])
-@pytest.mark.parametrize('late_s', [0.0, 0.12])
-def test_stamps_of_one_robots_ranges_are_late(seed, late_s):
-    world = radio_world(seed, KNOWN, sigma_factor=1.0, blocked=0.0)
-    told = places_told(
-        with_late_stamps(at_changing_speed(world.measured), world.truth, 1, late_s), world.truth)
-    rows = {row.source: row for row in told.clocks}
-    assert set(rows) == {'A', 'B', 'C'}
-    assert rows['B'].sigma_s < 0.02
-    assert abs(rows['B'].late_s - late_s) < 3.5 * rows['B'].sigma_s
-    assert abs(rows['A'].late_s) < 3.5 * rows['A'].sigma_s
-    assert rows['B'].significant(SIGNIFICANT) == (late_s > 0)
-    assert not any(row.significant(4.0) for row in told.antennas)
 
 
 @pytest.mark.parametrize('seed', range(8, 13))

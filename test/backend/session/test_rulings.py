@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from backend_world import config, filled, graph_of, longer, ticks, two_robots
+from backend_world import config, errors_in_map, filled, graph_of, longer, ticks, two_robots
 
 from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.session.graph_store import GraphStore, merged
@@ -102,7 +102,6 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     options = config(integrity=IntegrityConfig(doubt_ranges=False))
     session = filled(Session(options), parts[:4])
     bent = session.solve(full=True)
-    truth = true.true_in_map()
     rulings = Rulings()
     for beacon in range(4):
         rulings = rulings.with_ruling(Ruling('ignore', 'pair', ('B', f'L{beacon}')))
@@ -119,7 +118,7 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     # The tracker stops within a share of 1e-5 of the least cost.
     assert clean.stats.cost_final == pytest.approx(wanted.stats.cost_final, rel=1e-4)
     assert np.allclose(clean.estimate.translation, wanted.estimate.translation, atol=0.01)
-    error = np.linalg.norm(clean.estimate.translation - truth.translation, axis=1)
+    error = errors_in_map(true, clean)
     assert np.max(error[session.graph.poses.robot == 1]) < 0.4
     session.rule(rulings.cleared())
     again = session.solve()

@@ -13,6 +13,7 @@ from sparser_ros.config import ConfigError, RobustConfig, SolverConfig, SparserE
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.frontend import Frontend
 from sparser_ros.frontend.samples import OdometrySample, RangeSample
+from sparser_ros.graph import Landmarks
 from sparser_ros.linalg.rotations import matrix_to_angle
 
 LOCATED = Location.LOCATED
@@ -64,9 +65,6 @@ def test_the_gauge_robot_starts_at_its_configured_pose(world):
     relative = world.truth.rotation[row].T @ world.truth.rotation[0]
     found = solution.estimate.rotation[row].T @ solution.estimate.rotation[0]
     assert np.linalg.norm(relative - found) < 0.2
-
-
-def test_a_wrong_initial_pose_is_refused():
     with pytest.raises(ConfigError, match='gauge_initial_pose has 2 values'):
         Session(config(gauge_initial_pose=[1.0, 2.0]))
 
@@ -75,8 +73,7 @@ def test_the_first_robot_of_the_list_is_waited_for_and_the_gauge_does_not_change
     world = World(['curved', 'curved'], [[0, 0], [5, 2]], steps=60)
     whole = world.increments(6)
     session = Session(config(robots=('Z', 'A', 'B'), gauge_wait_s=12.0))
-    session.add(whole[0])
-    waiting = session.solve()
+    waiting = run(session, whole[:1])
     assert not waiting.status.solved
     assert 'gauge' in waiting.message
     solution = run(session, whole[1:])
@@ -85,33 +82,16 @@ def test_the_first_robot_of_the_list_is_waited_for_and_the_gauge_does_not_change
     np.testing.assert_allclose(solution.estimate.translation[0], 0, atol=1e-12)
 
 
-def test_one_known_beacon_fixes_the_position_of_the_map_and_leaves_its_heading_free():
-    world = World(
-        ['curved', 'curved'], [[10, 20], [14, 22]], beacons=[[13, 26], [18, 16]], known=(0,))
-    solution = run(Session(config()), world.increments(2))
-    np.testing.assert_allclose(solution.estimate.landmarks[0], world.beacons[0], atol=1e-9)
-    assert locations(solution) == {'A': LOCATED, 'B': LOCATED}
-    np.testing.assert_allclose(solution.estimate.rotation[0], np.eye(2), atol=1e-9)
-    turn = world.truth.rotation[0].T
-    moved = world.truth.moved(turn, world.beacons[0] - turn @ world.beacons[0])
-    error = np.linalg.norm(solution.estimate.translation - moved.translation, axis=1)
-    assert np.max(error) < 0.5
-    said = [one.text for one in solution.findings if one.kind == 'map_heading_free']
-    assert said and 'L0' in said[0] and 'heading' in said[0]
-
-
 def test_the_gauge_frame_is_not_published_as_map_where_known_beacons_are_awaited():
     world = World(
         ['curved', 'curved'], [[10, 20], [14, 22]],
         beacons=[[13, 26], [18, 16], [5, 23]], known=(0, 1, 2), steps=60)
     increments = world.increments(6)
-    first = dataclasses.replace(increments[0], ranges=increments[0].ranges.take(
-        increments[0].ranges.target >= -1))
-    places = {'L0': [13.0, 26.0], 'L1': [18.0, 16.0], 'L2': [5.0, 23.0]}
+    ranges = increments[0].ranges
     session = Session(dataclasses.replace(config(), radios={
-        name: {'beacon': name, 'position': place} for name, place in places.items()}))
-    session.add(first)
-    solution = session.solve()
+        f'L{k}': {'beacon': f'L{k}', 'position': place}
+        for k, place in enumerate(world.beacons.tolist())}))
+    solution = run(session, [increments[0].replaced(ranges=ranges.take(ranges.target >= -1))])
     assert set(locations(solution).values()) == {Location.UNLOCATED}
     assert all('L0' in one.missing and 'L1' in one.missing for one in solution.robots)
     assert not np.any(solution.landmark_located)
@@ -159,17 +139,11 @@ def test_a_robot_that_becomes_connected_triggers_a_solve_from_scratch():
     world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7]], steps=40)
     increments = world.increments(4)
     apart = increments[0].ranges
-    only = np.flatnonzero((apart.source % 2 == 0) & (apart.target < 0))
-    increments[0] = dataclasses.replace(increments[0], ranges=apart.take(only))
-    session = Session(config(audit=AuditConfig(growth=10.0)))
-    session.add(increments[0])
-    assert locations(session.solve())['B'] is Location.UNLOCATED
-    session.add(increments[1])
-    solution = session.solve()
-    assert solution.full
-    assert locations(solution)['B'] is LOCATED
-    session.add(increments[2])
-    assert not session.solve().full
+    increments[0] = increments[0].replaced(
+        ranges=apart.take((apart.source % 2 == 0) & (apart.target < 0)))
+    found = ticks(Session(config(audit=AuditConfig(growth=10.0))), increments[:3])
+    assert [locations(one)['B'] is LOCATED for one in found[:2]] == [False, True]
+    assert [one.full for one in found[1:]] == [True, False]
 
 
 def test_what_is_restored_is_tracked_and_located_after_the_next_audit(world):
@@ -177,18 +151,13 @@ def test_what_is_restored_is_tracked_and_located_after_the_next_audit(world):
     before = run(Session(config(robots=world.names)), increments[:3])
     session = filled(Session(config(robots=world.names)), increments[:3])
     session.restore(before.estimate)
-    session.add(increments[3])
-    solution = session.solve(False)
+    solution, = ticks(session, increments[3:], False)
     assert not solution.full and solution.sequence == 3
     assert np.max(errors_in_map(world, solution)) < 0.3
     assert set(locations(solution).values()) == {Location.UNLOCATED}
     assert locations(session.solve()) == locations(before)
-
-
-def test_an_estimate_of_another_graph_is_not_restored(world):
-    session = Session(config(robots=world.names))
     with pytest.raises(SparserError, match='more variables'):
-        session.restore(world.truth)
+        Session(config(robots=world.names)).restore(before.estimate)
 
 
 def test_a_failing_solver_keeps_the_estimate(world, monkeypatch):
@@ -201,8 +170,7 @@ def test_a_failing_solver_keeps_the_estimate(world, monkeypatch):
 
     monkeypatch.setattr('sparser_ros.backend.session.contest.solve', broken)
     monkeypatch.setattr('sparser_ros.solver.incremental.IncrementalSolver.update', broken)
-    session.add(increments[1])
-    solution = session.solve()
+    solution = run(session, increments[1:])
     assert not solution.status.solved
     assert 'weights' in solution.message
     n = len(before.estimate.translation)
@@ -228,22 +196,29 @@ def test_ticks_leave_no_cycles(world, kernel):
         run(session, increments[2:])
 
 
-def test_a_single_known_beacon_keeps_nobody_waiting():
+@pytest.mark.parametrize('configured', [True, False], ids=['by its radio', 'by the front-end'])
+def test_a_single_known_beacon_keeps_nobody_waiting(configured):
     """It fixes no frame: robots are placed as without it, and the map is put there once, later."""
     world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=MARKS, seed=6, steps=60)
     increments = [
         one if number >= 6 else one.replaced(ranges=one.ranges.take(one.ranges.target != -2))
         for number, one in enumerate(world.increments(12))]
-    known = {'L1': {'beacon': 'L1', 'position': [-40.0, 10.0, 0.0]}}
     robust = SolverConfig(robust=RobustConfig(kernel='gm'))
-    free, put = (
-        ticks(Session(dataclasses.replace(config(solver=robust), radios=radios)), increments)
-        for radios in ({}, known))
+    free = ticks(Session(config(solver=robust)), increments)
+    known = {'L1': {'beacon': 'L1', 'position': [-40.0, 10.0, 0.0]}} if configured else {}
+    if not configured:
+        fixed = np.arange(4) == 1
+        increments[0] = increments[0].replaced(landmarks=Landmarks(
+            increments[0].landmarks.names, np.where(fixed[:, None], [-40, 10], np.nan), fixed))
+    put = ticks(Session(dataclasses.replace(config(solver=robust), radios=known)), increments)
     assert [locations(one) for one in put] == [locations(one) for one in free]
     assert all(state is LOCATED for state in locations(put[5]).values())
     assert 'once one of them is located' in ' '.join(one.text for one in put[5].findings)
     np.testing.assert_allclose(put[5].estimate.translation, free[5].estimate.translation)
     assert [one.epoch for one in put][5::6] == [0, 1] and not free[-1].epoch
     np.testing.assert_allclose(put[-1].estimate.landmarks[1], [-40, 10], atol=1e-9)
+    np.testing.assert_allclose(put[-1].estimate.rotation[0], np.eye(2), atol=1e-9)
+    said, = [one.text for one in put[-1].findings if one.kind == 'map_heading_free']
+    assert 'L1' in said and 'heading' in said
     shift = put[-1].estimate.translation - free[-1].estimate.translation
     np.testing.assert_allclose(shift, np.broadcast_to(shift[0], shift.shape), atol=1e-9)

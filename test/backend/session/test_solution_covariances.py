@@ -1,6 +1,5 @@
 """Covariances of solutions, and what they are relative to."""
 
-import dataclasses
 from dataclasses import replace
 
 import numpy as np
@@ -42,15 +41,6 @@ def beside(estimate, points, dimension):
         motion @ fitted, np.zeros((len(arm) * d, (len(arm) - points) * d))])
 
 
-def positions(joint, poses, dimension):
-    """Covariance of the positions among poses, then points; the points come first."""
-    d, size = dimension, dimension + (1 if dimension == 2 else 3)
-    rows = np.arange(len(joint))
-    own = (rows[:poses * size].reshape(poses, size)[:, :d]).ravel()
-    order = np.concatenate([rows[poses * size:], own])
-    return joint[np.ix_(order, order)]
-
-
 @pytest.mark.parametrize('known', [(), (0, 1, 2, 3)])
 def test_covariances_are_those_of_the_whole_graph_by_the_noise_as_it_is(known):
     world = pair_world(known=known)
@@ -69,7 +59,9 @@ def test_covariances_are_those_of_the_whole_graph_by_the_noise_as_it_is(known):
             stated.poses, np.array(factor)[:, None, None] * whole.poses, atol=1e-7 * scale)
         assert np.all(whole.landmarks == 0) and np.all(stated.landmarks == 0)
         return
-    joint = positions(whole.joint, 2, 2)
+    # Landmarks, then the positions of both poses.
+    body = np.r_[6:14, 0:2, 3:5]
+    joint = whole.joint[np.ix_(body, body)]
     points = np.concatenate([solution.estimate.landmarks, solution.estimate.translation[rows]])
     for number, datum in enumerate(([0, 1, 2, 3, 5], [0, 1, 2, 3, 4])):
         order = [*datum, 4 + number]
@@ -95,10 +87,8 @@ def test_errors_that_sound_sources_have_are_in_the_covariance():
 
 def test_without_a_factor_there_is_no_covariance():
     world = World(['curved'], [(0, 0)], BEACONS[:, :2], seed=5, known=range(4))
-    options = config(robots=world.names, solver=KERNEL)
-    session = Session(options)
-    session.add(world.increments(4)[0])
-    solution = session.solve(full=False)
+    session = Session(config(robots=world.names, solver=KERNEL))
+    solution, = ticks(session, world.increments(4)[:1], False)
     assert solution.covariances is None and carried(solution).covariances is None
 
 
@@ -148,8 +138,7 @@ def test_one_known_beacon_moves_the_map_and_no_covariance():
 
 def solutions(seed, steps=36, ticks=12):
     """Two robots 15 m apart that begin to move, and range each other: (solution, steps so far)."""
-    random = np.random.default_rng(seed)
-    bearing = random.uniform(-np.pi, np.pi)
+    bearing = np.random.default_rng(seed).uniform(-np.pi, np.pi)
     world = World(['curved', 'curved'], [
         np.zeros(2), 15 * np.array([np.cos(bearing), np.sin(bearing)])], steps=steps, seed=seed)
     session = Session(config(robots=world.names, solver=KERNEL))
@@ -160,12 +149,10 @@ def solutions(seed, steps=36, ticks=12):
 
 def error_of(world, solution, robot):
     """Of a newest position, the path of A laid on its true place."""
-    paths = [slice(k, len(solution.estimate.translation), 2) for k in range(2)]
-    turn, shift = align(solution.estimate.translation[paths[0]],
-                        world.truth.translation[:len(solution.estimate.translation)][paths[0]])
-    own = paths[world.names.index(robot)]
-    return (turn @ solution.estimate.translation[own][-1] + shift
-            - world.truth.translation[:len(solution.estimate.translation)][own][-1])
+    found = solution.estimate.translation
+    true, own = world.truth.translation[:len(found)], slice(world.names.index(robot), None, 2)
+    turn, shift = align(found[::2], true[::2])
+    return turn @ found[own][-1] + shift - true[own][-1]
 
 
 def test_a_place_that_may_be_the_mirrored_one_has_that_in_its_covariance():
@@ -198,7 +185,7 @@ def test_paths_of_others_are_shown_once_two_robots_are_placed(seed):
         elif fixes['B'] is Fix.FLOAT:
             alone += 1
             assert solution.laid == ('A',)
-            known = dataclasses.replace(solution, anchored=True)
+            known = replace(solution, anchored=True)
             assert known.laid == ('A', 'B'), 'beside known positions a path stands where it is'
     assert alone and together
     assert Location.LOCATED in [state.location for state in solution.robots]
