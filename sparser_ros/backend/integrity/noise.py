@@ -52,13 +52,14 @@ CELL_M = 2.0
 what stands around, change slowly. White noise has the same factor with cells of any size."""
 PRIOR_MEASUREMENTS = 5.0
 """Residuals that the claim of a source is worth."""
-_CLIP, _CLIPPED, _CLIPPED_ROUNDS = 1.5, 0.7785, 10
-"""Standard deviations as which a cell counts at most, the variance of a standard normal variable
-that is clipped there, and rounds until that settles."""
+_CLIP, _CLIPPED = 1.5, 0.7785
+"""Standard deviations as which a cell counts at most, and the variance of a standard normal
+variable that is clipped there."""
 PROBES = 12
 """Random signs for each source; traces are uncertain by 1 / sqrt(12) of what sums of squares are.
 """
-_STEPS = 300
+_MOST_STEPS, _SETTLED = 500, 1e-5
+"""Updates of factors, and their largest relative change at the end."""
 _NEIGHBOURS_S, _LEAST_NEIGHBOURS = 10.0, 30
 """Time within which errors of the map hardly change, and so many ranges with two neighbours."""
 _ALIKE = 4.0
@@ -162,12 +163,20 @@ def noise_of(
 
 
 def _clipped(parts: VarianceComponents, claim: Array) -> Array:
-    """(g,): factors by squares that count as `_CLIP` standard deviations at most."""
-    factor = np.ones(len(claim))
-    for _ in range(_CLIPPED_ROUNDS):
+    """(g,): factors f >= 0 with S f = q, squares counting as `_CLIP` standard deviations at most.
+
+    Factors that are claimed count as `PRIOR_MEASUREMENTS` residuals.
+    """
+    share, factor = parts.share, np.ones(len(claim))
+    total = share.sum(axis=0) + PRIOR_MEASUREMENTS
+    for _ in range(_MOST_STEPS):
         most = _CLIP**2 * (parts.of_cell @ np.append(factor, 1.0))
-        factor = _solved(parts.share, parts.member.T @ (
-            np.minimum(parts.cell_square, most) / _CLIPPED), claim)
+        square = parts.member.T @ (np.minimum(parts.cell_square, most) / _CLIPPED)
+        expected = np.maximum(share @ factor, 1e-12)
+        step = (share.T @ (square / expected) + PRIOR_MEASUREMENTS * claim / factor) / total
+        factor = factor * step
+        if np.max(np.abs(step - 1)) < _SETTLED:
+            break
     return factor
 
 
@@ -279,17 +288,6 @@ def _with_faults(model: LinearModel, config: IntegrityConfig) -> tuple[sp.csr_ma
     none = sp.csr_matrix((len(floors), model.jacobian.shape[1]))
     return sp.csr_matrix(sp.vstack([
         sp.hstack([model.jacobian, scales, turning]), sp.hstack([none, prior])])), len(floors)
-
-
-def _solved(share: Array, square: Array, claim: Array) -> Array:
-    """(g,): factors f >= 0 with share f = found; factors that are claimed count as
-    `PRIOR_MEASUREMENTS` residuals."""
-    factor = np.ones(len(square))
-    total = share.sum(axis=0) + PRIOR_MEASUREMENTS
-    for _ in range(_STEPS):
-        expected = np.maximum(share @ factor, 1e-12)
-        factor *= (share.T @ (square / expected) + PRIOR_MEASUREMENTS * claim / factor) / total
-    return factor
 
 
 def variance_by(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import World, added_up, config, graph_of, pair_world, ticks, with_false_ranges
+from backend_world import World, added_up, config, graph_of, ticks, with_false_ranges
 
 from sparser_ros.backend.session.contest import run
 from sparser_ros.backend.session.continuation import continued, with_tail
@@ -26,7 +26,10 @@ def settings(**options):
 
 
 def world_of(seed=0, dimension=2, steps=60):
-    return pair_world(dimension, seed, known=(), steps=steps)
+    d = dimension
+    starts = np.array([[0, 0, 0], [5, 2, 1]])[:, :d]
+    beacons = np.array([[3, 7, 2], [-4, 1, -1], [6, -3, 3], [1, -6, -2]])[:d + 1, :d]
+    return World(['curved'] * 2, starts, beacons, steps, seed, dimension=d)
 
 
 def followed(solutions):
