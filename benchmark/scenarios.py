@@ -499,10 +499,10 @@ def other_size(samples: Samples, draw: Draw) -> Faulty:
     """No fault; a field of another size, claims of noise that are wrong, small systematic errors.
 
     Claimed sigmas are 0.3 to 3 times those of odometry, 0.5 to 2 times those of ranges; radios have
-    biases of 5 cm, odometry is 1 % too long or too short.
+    biases of 5 cm, odometry is 1 % too long or too short (rms).
     """
     random, run = draw.random, draw.run
-    odometry, ranges = (float(_between(random, 1 / most, most)) for most in (10.0, 4.0))
+    odometry, ranges = _between(random, 0.1, 10.0), _between(random, 0.25, 4.0)
     bias_m = {name: random.normal(0, 0.05) for name in (*run.robots, *run.beacon_names)}
     scale = {name: random.normal(1, 0.01) for name in run.robots}
     samples = changed(samples, OdometrySample, lambda s: replace(

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from friend import friend
@@ -54,8 +55,9 @@ class CrashWorld:
         log = self.folder / f'node{self.kills}.log'
         command = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
                    str(self.file)]
-        os.environ.update(self.environment)
-        with friend('friend', self.domain) as (node, self.until), Child(
+        # The tests after this one are in another domain.
+        with mock.patch.dict(os.environ, self.environment), friend(
+                'friend', self.domain) as (node, self.until), Child(
                 command, log, self.environment) as process:
             self.publishers = {
                 topic: node.create_publisher(message_type(kind), topic, QoSProfile(depth=5000))

@@ -223,11 +223,11 @@ def _cells_and_rows(
     cells = sp.hstack([sums, sp.csr_matrix((sums.shape[0], faults))], format='csr')
     rows = np.flatnonzero(sums.getnnz(axis=0))
     single = sp.eye(J.shape[0], format='csr')[rows]
-    parts, alone = _components(
+    of_cells, of_rows = _components(
         J, np.append(model.residual, np.zeros(faults)), names,
         np.concatenate([source, np.zeros((faults, len(names)))]),
         [(cells, member), (single, source[rows])])
-    return parts, alone
+    return of_cells, of_rows
 
 
 def _components(
@@ -345,8 +345,8 @@ def _cells(
     alone. Sums of n rows are divided by sqrt(n), so that white noise keeps its variance. Where
     `apart`, each row is a cell, and turns and moves of odometry are two sources.
 
-    Verticals, and heights, may be what the same odometry says: that they agree is no evidence. So
-    the tilt of a turn, and the height of a move, are in no cell where there are any.
+    Verticals and heights of a robot may be what its odometry says: that it agrees with them is no
+    evidence. So the tilt of its turns, and the height of its moves, are in no cell.
     """
     graph, estimate = model.graph, model.estimate
     d, rel, ranges, see = graph.dimension, graph.relative_poses, graph.ranges, graph.sightings
@@ -375,8 +375,11 @@ def _cells(
         'moves': (stretch, d, np.where(rel.odometry, robot, closures)),
         'sightings': (of_sighting, d, np.full(len(see), sightings)),
         'ranges': (of_range, 1, np.full(len(ranges), range_source))}
-    levelled = {'turns': slice(0, turns - 1) if len(graph.verticals) else slice(0),
-                'moves': slice(d - 1, d) if len(graph.heights) else slice(0)}
+    high = graph.heights.point[graph.heights.point >= 0]
+    levelled = {
+        part: (rel.odometry & np.isin(robot, graph.poses.robot[poses]), coordinates)
+        for part, poses, coordinates in (
+            ('turns', graph.verticals.i, slice(turns - 1)), ('moves', high, slice(d - 1, d)))}
     row_source = np.full(len(model.residual), -1)
     rows, columns, values, owner, count = [], [], [], [], 0
     for part, (label, width, source) in parts.items():
@@ -389,7 +392,9 @@ def _cells(
         columns.append((model.starts[part] + np.arange(len(label))[:, None] * width + at).ravel())
         values.append(np.repeat(1 / np.sqrt(number[cell]), width))
         whose = np.repeat(source[chosen][:, None], width, axis=1)
-        whose[:, levelled.get(part, slice(0))] = -1
+        if part in levelled:
+            own, coordinates = levelled[part]
+            whose[own[chosen], coordinates] = -1
         owner.append(whose.ravel())
         count += len(chosen) * width
     sums = sp.csr_matrix(

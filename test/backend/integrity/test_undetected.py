@@ -17,9 +17,12 @@ from sparser_ros.backend.integrity.hypotheses import (
 )
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of
+from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import range_residuals
 from sparser_ros.graph.ends import range_ends
+from sparser_ros.graph.precision import chi_square_kappa
+from sparser_ros.solver import solve
 
 CONFIG = IntegrityConfig()
 PARTS = np.array([1, 2, 1])
@@ -98,6 +101,43 @@ def test_beside_the_likeliest_fault_evidence_is_that_of_both():
     found = undetected._beside(*model, OWNER, PARTS, 10.0, evidence, np.zeros(3, dtype=bool))
     for k in (0, 2):
         assert found[k] == pytest.approx(evidence_of(J, G, r, 1, k) - evidence[1], abs=1e-3)
+
+
+def test_a_bias_moves_the_newest_poses_as_far_as_the_solve_with_it(dimension):
+    place = world(3, dimension)
+    made = exact(graph(place, 3), place.truth)
+
+    def plain(graph):
+        # Weights that follow the fault would be no part of the linear model. In the plane a solve
+        # gives rotations twice the weight that their noise has.
+        rel = graph.relative_poses
+        even = graph.replaced(relative_poses=rel.replaced(
+            kappa=chi_square_kappa(rel.kappa, dimension)))
+        return solve(even, SolverConfig(gradient_tolerance=1e-20, cost_tolerance=0.0),
+                     initial=place.truth).estimate
+
+    estimate = plain(made)
+    model = linear_model(made, estimate, {})
+    tested = hypotheses_of(model, range_ends(made), [], CONFIG)
+    scores = scores_of(model, tested)
+    number = [(one.kind, one.subject) for one in tested].index(('range_bias', 'A'))
+    column = sum(one.columns.shape[1] for one in tested[:number])
+    step = 0.01
+    bent = plain(longer(made, step * range_ends(made).at(0)))
+    rows = np.array([np.flatnonzero(made.poses.robot == k)[-1] for k in range(len(made.robots))])
+    gauge = None if made.anchored else 0
+    found = step * undetected._moved(
+        made, estimate, scores.step, rows, np.zeros(0, dtype=int), gauge)[:len(rows), :, column]
+
+    def seen(at):
+        place = at.translation[rows]
+        return place if gauge is None else (place - at.translation[0]) @ at.rotation[0]
+
+    difference = seen(bent) - seen(estimate)
+    if gauge is not None:
+        difference = difference @ estimate.rotation[0].T
+    # Predicted minus measured: theta is what is to be taken off, and moves the map the other way.
+    np.testing.assert_allclose(np.abs(found), np.abs(difference), atol=0.1 * step)
 
 
 def hidden(made, estimate, weights, gauge=0, kinds=lambda kind: True):
