@@ -22,7 +22,7 @@ NEW_S = 5.0
 """So long a finding counts as new and is named first."""
 _WORST_FIRST = (
     'solve_failed', 'journal_failed', 'audit_failed', 'auditor_lost', 'monitor_failed',
-    'search_failed',
+    'search_failed', 'processor_busy',
     'callback_error', 'journal_lost', 'quarantined', 'solution_stale', 'data_stale',
     'odometry_stale', 'map_changed', 'odometry_tilted', 'imu_turned',
     'radios_swapped', 'beacons_swapped', 'odometry_jump', 'odometry_failed', 'odometry_outlier',

@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection
 
 from ...array_types import Array
 from ...config.sparser import SparserConfig
+from ...graph.finding import Finding
 from ...solver.result import SolveStatus
 from ...solver.trust_region import Observer
 from ..integrity.radio_errors import RadioErrors
@@ -36,9 +37,11 @@ _REST_WITHOUT_REASON = 9.0
 """Rest after a start from scratch, over its duration, from which the next one needs no reason: a
 tenth of the auditor's time finds maps that nothing else speaks for."""
 _REST_OF_CALIBRATION = 9.0
-"""Rest after a solve of the calibration of radios, over its duration: a tenth of the time."""
+"""Rest after a solve of the calibration of radios, over its processor time."""
 SHARE = 0.5
-"""Of its time that the auditor works at most."""
+"""Of a processor that the auditor works at most."""
+_LONG_S, _LITTLE = 5.0, 0.5
+"""An audit that took longer, with less of a processor than that, tells that others are busy."""
 _AT_REST_S = 10.0
 """Without new data, after which the node is at rest; odometry of a robot that stands still brings
 some every 5 s (`keyframes.time_s`)."""
@@ -238,14 +241,14 @@ class AuditorLoop(_Loop):
 
     def _calibrated(self) -> bool:
         """Whether a step of the calibration of radios was due, and made."""
-        begin = time.monotonic()
+        begin, busy = time.monotonic(), time.thread_time()
         if begin < self._calibrate_from_s or not self._calibration.step(
                 self.estimator.solved, self._config):
             return False
         self._apply_calibration()
-        now = time.monotonic()
-        self._calibrate_from_s = now + _REST_OF_CALIBRATION * (now - begin)
-        self._rest.also_worked(begin, now)
+        busy_s = time.thread_time() - busy
+        self._calibrate_from_s = time.monotonic() + _REST_OF_CALIBRATION * busy_s
+        self._rest.also_worked(begin, busy_s)
         return True
 
     def _apply_calibration(self) -> None:
@@ -260,7 +263,7 @@ class AuditorLoop(_Loop):
 
     def _prove(self, observer: Observer | None = None) -> bool:
         """Whether the map of the last audit was not bounded yet and now is; the bound is sent."""
-        begin, before = time.monotonic(), self.estimator.bound
+        begin, busy, before = time.monotonic(), time.thread_time(), self.estimator.bound
         try:
             worked = self.estimator.prove(observer)
         except _NewDataError:
@@ -270,7 +273,7 @@ class AuditorLoop(_Loop):
             self._endpoint.send(wire.message(
                 wire.BOUND, bound, answer=Answer(self._generation, -1)))
         if worked:
-            self._rest.also_worked(begin, time.monotonic())
+            self._rest.also_worked(begin, time.thread_time() - busy)
         return worked
 
     def _wanted(self) -> str:
@@ -303,16 +306,19 @@ class AuditorLoop(_Loop):
 
     def _make_audit(self) -> None:
         request, self._request = self._request, -1
-        answer, begin = Answer(self._generation, request), time.monotonic()
+        answer = Answer(self._generation, request)
+        begin, busy = time.monotonic(), time.thread_time()
         try:
             verdict = self._caught_up(self._verdict(request))
+            starved = _starved(time.monotonic() - begin, time.thread_time() - busy)
+            verdict = replace(verdict, findings=verdict.findings + starved)
             self._endpoint.send(wire.verdict_message(verdict, answer))
         except Exception as error:
             # Nothing that an audit raises may end the checks: it is reported, and the loop goes on.
             self._endpoint.send_failure(answer, error)
         self._ended_s = time.monotonic()
         scratch = self.estimator.scratch_s
-        self._rest.worked(begin, self._ended_s, scratch)
+        self._rest.worked(begin, self._ended_s, time.thread_time() - busy, scratch)
         if scratch > 0:
             self._scratch_anyway_s = self._ended_s + scratch * _REST_WITHOUT_REASON
         if request >= 0:
@@ -376,27 +382,43 @@ def begin_process() -> None:
     keep_blas_on_one_thread()
 
 
-class AuditRest:
-    """Rest after audits and after starts from scratch; all times in s of one clock.
+def _starved(elapsed_s: float, busy_s: float) -> tuple[Finding, ...]:
+    """What to say of an audit that mostly waited for a processor."""
+    if elapsed_s < _LONG_S or busy_s > _LITTLE * elapsed_s:
+        return ()
+    return (Finding(
+        'processor_busy', 'auditor',
+        f'the newest audit of the map took {elapsed_s:.0f} s, and had a processor for '
+        f'{busy_s:.1f} s of it: other processes keep all processors busy, and robots are located '
+        'late; leave the node a core of its own', busy_s / elapsed_s),)
 
-    All work draws on one account, `share` of the time. A start from scratch waits until all work
-    before it has been rested for. Audits without one go on meanwhile, with half of the share, so
-    that the other half pays for the next start and for bounds.
+
+class AuditRest:
+    """Rest after audits and after starts from scratch; all times in s, of one clock but `busy_s`.
+
+    All work draws on one account, `share` of a processor: what other processes take of it meanwhile
+    is no work. A start from scratch waits until all work before it has been rested for. Audits
+    without one go on meanwhile, with half of the share, so that the other half pays for the next
+    start and for bounds.
     """
 
     def __init__(self, now_s: float) -> None:
         self.audit_from_s = self.scratch_from_s = now_s
 
-    def worked(self, begin_s: float, end_s: float, scratch_s: float, share: float = SHARE) -> None:
-        """An audit took this long, `scratch_s` of it for a start from scratch."""
+    def worked(self, begin_s: float, end_s: float, busy_s: float, scratch_s: float,
+               share: float = SHARE) -> None:
+        """An audit took this long, `busy_s` of processor time, and `scratch_s` was for a start from
+        scratch."""
         indebted = scratch_s > 0 or self.scratch_from_s > begin_s
-        self.also_worked(begin_s, end_s, share)
+        self.also_worked(begin_s, busy_s, share)
         own = share / 2 if indebted else share
-        self.audit_from_s = end_s + (end_s - begin_s - scratch_s) * (1 - own) / own
+        audit_s = end_s - begin_s - scratch_s
+        busy_of_audit_s = busy_s * audit_s / max(end_s - begin_s, 1e-9)
+        self.audit_from_s = end_s + max(0.0, busy_of_audit_s / own - audit_s)
 
-    def also_worked(self, begin_s: float, end_s: float, share: float = SHARE) -> None:
-        """Something else, after which an audit need not wait, took this long."""
-        self.scratch_from_s = max(self.scratch_from_s, begin_s) + (end_s - begin_s) / share
+    def also_worked(self, begin_s: float, busy_s: float, share: float = SHARE) -> None:
+        """Something else, after which an audit need not wait, took this processor time."""
+        self.scratch_from_s = max(self.scratch_from_s, begin_s) + busy_s / share
 
 
 class Endpoint:
