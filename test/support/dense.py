@@ -100,3 +100,17 @@ def _block_diagonal(blocks):
     indices = np.broadcast_to(indices, blocks.shape).ravel()
     indptr = np.arange(m * rows + 1) * columns
     return sp.csr_matrix((blocks.ravel(), indices, indptr), shape=(m * rows, m * columns))
+
+
+def drawn(seed, *sizes):
+    """A linear model of noise and of faults in a few rows each, with faults of these sizes.
+
+    J, G, (J^T J)^-1, P = I - J (J^T J)^-1 J^T, and P r of noise and faults.
+    """
+    random = np.random.default_rng(seed)
+    J, G = random.normal(size=(60, 4)), np.zeros((60, 4))
+    for column in range(4):
+        G[random.choice(60, 20, replace=False), column] = random.normal(1.0, 0.3, 20)
+    inverse = np.linalg.inv(J.T @ J)
+    P = np.eye(60) - J @ inverse @ J.T
+    return J, G, inverse, P, P @ (random.normal(size=60) + G @ (sizes or np.zeros(4)))
