@@ -67,17 +67,12 @@ def device(request, monkeypatch):
     return made
 
 
-def point(d, p, seed, fixed=True):
-    manifold = Manifold(d, 11, 7, fixed)
-    random = np.random.default_rng(seed)
-    y = manifold.random_point(p, random)
-    return manifold, y, random.normal(size=y.shape), random.normal(size=y.shape)
-
-
 @pytest.mark.parametrize(('d', 'p'), SIZES)
 @pytest.mark.parametrize('fixed', [False, True])
 def test_manifold(device, d, p, fixed):
-    manifold, y, v, w = point(d, p, d + p, fixed)
+    manifold, random = Manifold(d, 11, 7, fixed), np.random.default_rng(d + p)
+    y = manifold.random_point(p, random)
+    v, w = random.normal(size=(2, *y.shape))
     with device.active():
         at, along, other = map(device.put, (y, v, w))
         assert arrays_of(at) is device
