@@ -30,7 +30,7 @@ STEP_NS = 500_000_000
 GM = SolverConfig(robust=RobustConfig(kernel='gm'))
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 BEACONS = np.array([[6.0, 1.0, 0.0], [-2.0, 7.0, 4.0], [4.0, -6.0, 1.0], [9.0, 8.0, 5.0]])
-MARKS = [[3, 7], [-4, 1], [6, -3], [0, -6]]
+MARKS = np.array([[3, 7, 2], [-4, 1, -3], [6, -3, 1], [0, -6, -2]], float)
 
 
 def carried(value):
@@ -187,9 +187,10 @@ def pair_world(dimension=2, seed=3, known=range(4), kind='curved', robots=2, **o
         BEACONS[:, :dimension], seed=seed, known=known, dimension=dimension, **options)
 
 
-def two_robots(beacons=4, kind='curved', **options):
-    """Two robots among some of four unknown beacons."""
-    return World([kind, kind], [[0, 0], [5, 2]], beacons=MARKS[:beacons], **options)
+def two_robots(beacons=4, kind='curved', dimension=2, **options):
+    """Two robots among some of four beacons."""
+    return World([kind, kind], np.array([[0, 0, 0], [5, 2, 1]])[:, :dimension],
+                 MARKS[:beacons, :dimension], dimension=dimension, **options)
 
 
 def filled(part, increments):

@@ -5,9 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from faulty_world import graph, world
 
-from sparser_ros.backend.calibrate.antennas_and_clocks import calibration_with_places, range_rates
-from sparser_ros.config import SolverConfig
-from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.graph import Estimate, Graph, range_vectors
 from sparser_ros.graph.ends import range_ends
 
@@ -70,29 +67,3 @@ def with_antennas(world, places, measured=None):
         moved += sign * np.einsum('kij,kj->ki', truth.rotation[row], place)
     change = np.linalg.norm(moved, axis=1) - np.linalg.norm(vector, axis=1)
     return graph.replaced(ranges=ranges.replaced(distance_m=ranges.distance_m + change))
-
-
-def at_changing_speed(graph):
-    """The same ways in the same time, at 0.4 to 1.6 times the speed that they are driven at."""
-    def warped(stamp_ns):
-        turns = 2 * np.pi * (stamp_ns - graph.poses.stamp_ns.min()) / 20e9
-        return (stamp_ns + 0.6 * 20e9 / (2 * np.pi) * np.sin(turns)).astype(np.int64)
-
-    return graph.replaced(
-        poses=graph.poses.replaced(stamp_ns=warped(graph.poses.stamp_ns)),
-        ranges=graph.ranges.replaced(stamp_ns=warped(graph.ranges.stamp_ns)))
-
-
-def with_late_stamps(graph, truth, robot, late_s):
-    """The ranges as they are when stamps of those that a robot asks for are late."""
-    rate, _ = range_rates(graph, truth)
-    own = graph.poses.robot[graph.ranges.source] == robot
-    return graph.replaced(ranges=graph.ranges.replaced(
-        distance_m=graph.ranges.distance_m - np.where(own, late_s * rate, 0.0)))
-
-
-def places_told(graph, truth):
-    """What a whole calibration says of antennas and clocks."""
-    *_, (_, told) = calibration_with_places(
-        graph, truth, CalibrationConfig(sigma='estimate'), SolverConfig())
-    return told

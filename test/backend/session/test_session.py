@@ -213,7 +213,7 @@ def test_ticks_leave_no_cycles(world, kernel):
 @pytest.mark.parametrize('configured', [True, False], ids=['by its radio', 'by the front-end'])
 def test_a_single_known_beacon_keeps_nobody_waiting(configured):
     """It fixes no frame: robots are placed as without it, and the map is put there once, later."""
-    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=MARKS, seed=6, steps=60)
+    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=MARKS[:, :2], seed=6, steps=60)
     increments = [
         one if number >= 6 else one.replaced(ranges=one.ranges.take(one.ranges.target != -2))
         for number, one in enumerate(world.increments(12))]
