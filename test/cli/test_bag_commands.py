@@ -1,8 +1,7 @@
 """`sparser bag`, `sparser simulate` and `sparser replay`."""
 
-import json
-
 from graphs import random_graph
+from report_paths import reported
 
 from sparser_ros.cli.main import main
 from sparser_ros.config.sparser import SparserConfig
@@ -31,9 +30,8 @@ def test_replay_names_the_beacons_without_a_place(tmp_path, capsys):
     assert main(['simulate', '-o', bag, '--config', config, '--robots', '1', '--beacons', '4',
                  '--minutes', '0.2', '--seed', '1']) == 0
     assert '1 robots, 0.2 min; 120 odometry' in capsys.readouterr().out
-    main(['replay', bag, '--config', config, '--report', str(tmp_path / 'r.json')])
+    report = reported(tmp_path, 'replay', bag, '--config', config, code=3)
     shown = capsys.readouterr().out
-    report = json.loads((tmp_path / 'r.json').read_text())
     lost = [name for name, one in report['beacons'].items() if not one['located']]
     assert lost and f'{4 - len(lost)} of 4 beacons located (not {", ".join(lost)})' in shown
     assert f'{len(report["rejected"])} of {report["n_ranges"]} ranges' in shown

@@ -1,11 +1,9 @@
 """`sparser calibrate` from the command line: table, YAML, pictures, messages."""
 
-import json
-
 import pytest
 from radio_world import radio_world
+from report_paths import reported
 
-from sparser_ros.cli.main import main
 from sparser_ros.config import SparserConfig
 from sparser_ros.graph import with_estimate
 from sparser_ros.io import pyfg
@@ -27,17 +25,15 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize('with_truth', [False, True])
 def test_biases_go_to_yaml_and_report(tmp_path, files, capsys, with_truth):
     measured, truth, world = files
-    options = ['--truth', str(truth)] if with_truth else []
-    assert main([
-        'calibrate', str(measured), *options, '-o', str(tmp_path / 'r.yaml'),
-        '--report', str(tmp_path / 'r.json')]) == 0
+    options = ['--truth', truth] if with_truth else []
+    whole = reported(tmp_path, 'calibrate', measured, *options, '-o', tmp_path / 'r.yaml')
     shown = capsys.readouterr().out
     assert 'calibration: applied' in shown and 'radio L0: bias' in shown
     _, told = shown.split(f"written: {tmp_path / 'r.yaml'}\n")
     assert told.startswith('  bias_m of A, B, C, L0, L1, L2, L3, L4, L5\n  range_sigma_m of A, B')
-    assert '  lever_arm as configured\n' in told and f"written: {tmp_path / 'r.json'}" in told
-    config = SparserConfig.from_yaml(tmp_path / 'r.yaml')
-    specs, whole = config.radio_specs(), json.loads((tmp_path / 'r.json').read_text())
+    assert '  lever_arm as configured\n' in told
+    assert f"written: {tmp_path / 'calibrate.json'}" in told
+    specs = SparserConfig.from_yaml(tmp_path / 'r.yaml').radio_specs()
     assert not any(row['significant'] for row in whole['lever_arms'])
     assert shown.count('agrees with the configuration') == 3
     rows = {row['name']: row for row in whole['calibration']['radios']}

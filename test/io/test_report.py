@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from evo.tools import file_interface
 from graphs import random_graph
-from report_paths import check_fields, declared
+from report_paths import check_fields, declared, reported
 
 from sparser_ros.cli.main import main
 from sparser_ros.graph import Estimate, Poses, empty_graph, estimate_of, squared_residuals
@@ -88,15 +87,9 @@ def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp('reports')
 
 
-def run(folder: Path, *arguments: str) -> dict[str, Any]:
-    path = folder / f'{arguments[0]}.json'
-    assert main([*arguments, '--report', str(path)]) == 0
-    return json.loads(path.read_text(encoding='utf-8'))
-
-
 def test_fields_of_solve(folder: Path, capsys):
-    check_fields('solve', run(
-        folder, 'solve', str(SAMPLES / 'two_robots.pyfg'), '--gnc', '--covariance', '--calibrate'))
+    check_fields('solve', reported(
+        folder, 'solve', SAMPLES / 'two_robots.pyfg', '--gnc', '--covariance', '--calibrate'))
     assert 'radio A: bias' in capsys.readouterr().out
 
 
@@ -105,10 +98,10 @@ def test_fields_of_replay_and_calibrate(folder: Path):
     assert main([
         'simulate', '-o', bag, '--config', config, '--robots', '2', '--beacons', '4',
         '--known-beacons', '3', '--minutes', '0.7', '--closures', '4', '--outliers', '0.1']) == 0
-    whole = run(folder, 'replay', bag, '--config', config, '--run', str(folder / 'run'))
+    whole = reported(folder, 'replay', bag, '--config', config, '--run', folder / 'run')
     in_folder = json.loads((folder / 'run' / 'report.json').read_text(encoding='utf-8'))
     check_fields('replay', whole | {'covariance': in_folder['covariance']})
-    check_fields('calibrate', run(folder, 'calibrate', bag, '--config', config))
+    check_fields('calibrate', reported(folder, 'calibrate', bag, '--config', config))
 
 
 def test_paths_are_declared_once_for_each_writer_and_others_are_noticed():
