@@ -1,24 +1,11 @@
 """Graphs of a small world whose radios have biases, a scale, wrong sigmas and blocked bursts."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from faulty_world import graph, world
 
-from sparser_ros.graph import Estimate, Graph, range_vectors
+from benchmark.calibration import RadioWorld
+from sparser_ros.graph import range_vectors
 from sparser_ros.graph.ends import range_ends
-
-
-@dataclass(frozen=True)
-class RadioWorld:
-    """A graph as its radios give it, the same with true radios, and the truth."""
-
-    measured: Graph
-    calibrated: Graph
-    truth: Estimate
-    bias_m: np.ndarray
-    scale: float
-    sigma_m: float
 
 
 def radio_world(seed, known=(), scaled=False, dimension=2, steps=240, sigma_factor=None,
@@ -36,7 +23,10 @@ def radio_world(seed, known=(), scaled=False, dimension=2, steps=240, sigma_fact
     scale = float(rng.uniform(0.99, 1.01)) if scaled else 1.0
     factor = float(5 ** rng.uniform(-1, 1)) if sigma_factor is None else sigma_factor
     ranges = clean.ranges
-    late = _bursts(ends, blocked, rng)
+    _, _, pair = ends.pairs
+    window = (ends.seconds // 5.0).astype(int)
+    late = rng.random((pair.max() + 1, window.max() + 1)) < blocked
+    late = np.where(late, rng.uniform(0.3, 3.0, late.shape), 0.0)[pair, window]
     # alpha d - b_i - b_j is the corrected range.
     true = ranges.distance_m + late
     measured = (true + bias[ends.first] + bias[ends.second]) / scale
@@ -44,16 +34,7 @@ def radio_world(seed, known=(), scaled=False, dimension=2, steps=240, sigma_fact
         clean.replaced(ranges=ranges.replaced(
             distance_m=measured, precision=ranges.precision / factor**2)),
         clean.replaced(ranges=ranges.replaced(distance_m=true)),
-        place.truth, bias, scale, place.range_sigma)
-
-
-def _bursts(ends, share, rng, length_s=5.0):
-    """(k,): extra metres of ranges in blocked windows of a pair."""
-    _, _, pair = ends.pairs
-    window = (ends.seconds // length_s).astype(int)
-    blocked = rng.random((pair.max() + 1, window.max() + 1)) < share
-    extra = rng.uniform(0.3, 3.0, blocked.shape)
-    return np.where(blocked, extra, 0.0)[pair, window]
+        place.truth, bias, scale)
 
 
 def with_antennas(world, places, measured=None):

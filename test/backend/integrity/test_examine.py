@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from backend_world import longer
-from faulty_world import antenna_elsewhere, graph, odometry_scaled, solved, world
+from faulty_world import antenna_elsewhere, examined, graph, odometry_scaled, solved, world
 
 from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.faults import hypotheses_of
@@ -17,10 +17,6 @@ from sparser_ros.linalg.rotations import angle_to_matrix
 
 KNOWN = (0, 1, 2, 3, 4, 5)
 CONFIG = IntegrityConfig()
-
-
-def examined(made, truth):
-    return examine(made, *solved(made, truth), CONFIG)
 
 
 def kinds(examination):

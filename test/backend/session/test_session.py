@@ -6,13 +6,13 @@ import gc
 import numpy as np
 import pytest
 from backend_world import MARKS, STEP_NS, World, config, errors_in_map, filled, ticks
+from frontend_world import Robot, drive, range_sample
 
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import ConfigError, RobustConfig, SolverConfig, SparserError
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.frontend import Frontend
-from sparser_ros.frontend.samples import OdometrySample, RangeSample
 from sparser_ros.graph import Landmarks
 from sparser_ros.linalg.rotations import matrix_to_angle
 
@@ -119,13 +119,9 @@ def test_one_keyframe_and_one_range_are_no_failure(robots):
     """The pose that holds map has no measurement that counts yet, and stays where it is."""
     names = ['A', 'B'][:robots]
     frontend, session = Frontend(config(robots=names)), Session(config(robots=names))
-    none = np.zeros((6, 6))
     for number, name in enumerate(names):
-        for k in range(1 + 3 * number):
-            frontend.add(OdometrySample(
-                name, (10 + k) * STEP_NS, 0, np.array([2.0 * k, 0.0, 0.0]),
-                np.array([0.0, 0.0, 0.0, 1.0]), none, none))
-    frontend.add(RangeSample('A', 'door', 10 * STEP_NS, 0, 5.0, 0.01))
+        drive(frontend, [Robot(name, 2, 1)], 3.0 * number, period=1.0)
+    frontend.add(range_sample('A', 'door', 0.0, 5.0, variance=0.01))
     session.add(frontend.take(flush=True))
     for full in (None, True, None):
         solution = session.solve(full)
