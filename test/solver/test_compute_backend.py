@@ -37,17 +37,12 @@ class NoDevice(Device):
         raise SolverError('no CUDA device can be used: there is none')
 
 
-@pytest.fixture
-def on_device(device, monkeypatch):
-    monkeypatch.setattr(
-        stages, 'choose', lambda config, graph: choose(config, graph, OpenDevice(device)))
-    return device
-
-
 @pytest.mark.parametrize(('kind', 'options'), [
     *((kind, {'init': init}) for init in ('auto', 'random') for kind in WORLDS),
     (WORLDS[0], {'robust': RobustConfig(kernel='gm', gnc=True)})])
-def test_solves_agree(on_device, kind, options):
+def test_solves_agree(device, monkeypatch, kind, options):
+    monkeypatch.setattr(
+        stages, 'choose', lambda config, graph: choose(config, graph, OpenDevice(device)))
     graph = world(5, **kind, noise=0.3)
     here, there = (
         solve(graph, SolverConfig(backend=backend, cost_tolerance=1e-9, **options)).stats

@@ -6,7 +6,6 @@ the text thread by thread in warps of 32 lanes, whose shuffles the emulator leav
 
 import ctypes
 import logging
-import subprocess
 from pathlib import Path
 from unittest.mock import Mock, call, patch
 
@@ -49,14 +48,8 @@ class Warps(Emulator):
         function.restype = ctypes.c_bool
         assert function(threads // block, block, addresses), 'lanes wait for those that have ended'
 
-    def _build(self, d, p):
-        target = Path(self._folder.name) / f'warps_{d}_{p}.so'
-        subprocess.run(
-            [self._compiler, '-std=c++17', '-O1', '-shared', '-fPIC', f'-DD={d}', f'-DP={p}',
-             f'-DKERNELS="{SOURCE}"', '-o', target, Path(__file__).with_name('warps.cpp')],
-            check=True)
-        self._built[d, p] = ctypes.CDLL(str(target))
-        return self._built[d, p]
+    def sources(self):
+        return ['-O1', f'-DKERNELS="{SOURCE}"', str(Path(__file__).with_name('warps.cpp'))]
 
 
 @pytest.fixture(scope='module')
