@@ -125,20 +125,17 @@ class World:
     def increment(self, sequence, first, last, every=1):
         """Steps first..last-1; beacons come with the first increment."""
         robots, d = len(self.names), self.dimension
-        cells = [(k, n) for k in range(first, last) for n in range(robots)]
-        poses = Poses(
-            np.array([n for _, n in cells]), np.array([k for k, _ in cells]),
-            np.array([1_000_000_000 + k * STEP_NS for k, _ in cells]),
-            np.array([self.odometry[n][2][k] for k, n in cells]),
-            np.array([self.odometry[n][3][k] for k, n in cells]))
-        edges = [(k, n) for k, n in cells if k > 0]
+        step = np.repeat(np.arange(first, last), robots)
+        robot = np.tile(np.arange(robots), last - first)
+        turns, moves, frames, places = map(np.stack, zip(*self.odometry, strict=True))
+        poses = Poses(robot, step, 1_000_000_000 + step * STEP_NS, frames[robot, step],
+                      places[robot, step])
+        driven = np.flatnonzero(step)
+        end, before = self.row(robot, step)[driven], (robot[driven], step[driven] - 1)
         relative = RelativePoses(
-            np.array([self.row(n, k - 1) for k, n in edges], dtype=np.int64),
-            np.array([self.row(n, k) for k, n in edges], dtype=np.int64),
-            np.array([self.odometry[n][0][k - 1] for k, n in edges]).reshape(-1, d, d),
-            np.array([self.odometry[n][1][k - 1] for k, n in edges]).reshape(-1, d),
-            np.full(len(edges), 1 / 0.004**2), np.full(len(edges), 1 / 0.01**2),
-            np.ones(len(edges), dtype=bool), np.zeros(len(edges), dtype=np.int64))
+            end - robots, end, turns[before], moves[before], np.full(len(end), 1 / 0.004**2),
+            np.full(len(end), 1 / 0.01**2), np.ones(len(end), dtype=bool),
+            np.zeros(len(end), dtype=np.int64))
         fresh = np.arange(len(self.beacons)) if first == 0 else np.zeros(0, dtype=int)
         fixed = np.array([k in self.known for k in fresh], dtype=bool)
         position = np.full((len(fresh), d), np.nan)

@@ -27,11 +27,6 @@ KNOWN = (0, 1, 2, 3, 4, 5)
 ELSEWHERE = (0.4, -0.25)
 
 
-@pytest.fixture(scope='module')
-def world():
-    return radio_world(2, KNOWN, sigma_factor=1.0, steps=120)
-
-
 def live_config(**options):
     return replace(
         config(robots=('A', 'B', 'C'), solver=LIVE_SOLVER),
@@ -52,7 +47,8 @@ def run(solved, options):
     return calibration
 
 
-def test_steps_end_with_the_findings_of_a_calibration(world):
+def test_steps_end_with_the_findings_of_a_calibration():
+    world = radio_world(2, KNOWN, sigma_factor=1.0, steps=120)
     calibration, options = audited_map.LiveCalibration(), live_config(live=True)
     solved, steps = solved_map(world), 0
     while not calibration.findings:
