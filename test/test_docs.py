@@ -106,25 +106,16 @@ def test_links_lead_to_pages_and_headings(page: Path):
         assert not anchor or anchor in anchors(path), f'{target} has no heading {anchor}'
 
 
-@pytest.fixture(scope='module')
-def site(tmp_path_factory) -> Path:
-    """The site, built without a warning."""
+def test_the_site_has_all_pages_and_loads_nothing_from_a_network(tmp_path: Path):
+    """It is built without a warning."""
     pytest.importorskip('material', reason="needs mkdocs-material: pip install '.[docs]'")
-    folder = tmp_path_factory.mktemp('site')
     done = python('-m', 'mkdocs', 'build', '--strict', '--config-file', SETTINGS,
-                  '--site-dir', folder, check=False, NO_MKDOCS_2_WARNING='1')
+                  '--site-dir', tmp_path, check=False, NO_MKDOCS_2_WARNING='1')
     assert done.returncode == 0 and 'WARNING' not in done.stderr, done.stderr
-    return folder
-
-
-def test_the_site_has_all_pages(site: Path):
     for page in nav():
-        text = (site / page).with_suffix('.html').read_text(encoding='utf-8')
+        text = (tmp_path / page).with_suffix('.html').read_text(encoding='utf-8')
         assert '<h1' in text, page
-
-
-def test_nothing_on_the_site_comes_from_a_network(site: Path):
     loaded = re.compile(r'<(?:script|img|iframe)\b[^>]*\ssrc="(https?:)?//|'
                         r'<link\b[^>]*rel="(?:stylesheet|preconnect)"[^>]*href="(https?:)?//')
-    for page in site.rglob('*.html'):
+    for page in tmp_path.rglob('*.html'):
         assert not loaded.search(page.read_text(encoding='utf-8')), page
