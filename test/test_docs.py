@@ -1,9 +1,8 @@
 """Pages match the code, names in them exist, links lead somewhere, the site is whole."""
 
-import importlib
-import importlib.util
+import pkgutil
 import re
-from collections.abc import Iterator
+import runpy
 from pathlib import Path
 
 import pytest
@@ -22,11 +21,9 @@ CODE_PAGES = [ROOT / 'docs' / f'{name}.md' for name in ('architecture', 'method'
 
 @pytest.mark.parametrize('name', GENERATED)
 def test_pages_made_from_the_code_are_up_to_date(name: str):
-    spec = importlib.util.spec_from_file_location(f'{name}_page', ROOT / 'dev' / f'{name}.py')
-    writer = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(writer)
-    written = writer.PAGE.read_text(encoding='utf-8')
-    assert writer.page() == written, f'run: ./dev/run python dev/{name}.py'
+    writer = runpy.run_path(str(ROOT / 'dev' / f'{name}.py'))
+    written = writer['PAGE'].read_text(encoding='utf-8')
+    assert writer['page']() == written, f'run: ./dev/run python dev/{name}.py'
 
 
 def test_the_example_in_the_readme_is_valid():
@@ -46,23 +43,6 @@ def test_parameters_named_in_the_readme_exist():
     assert named <= known
 
 
-def resolved(name: str) -> object:
-    """The object that a dotted name below sparser_ros leads to."""
-    parts = name.split('.')
-    for count in range(len(parts), 0, -1):
-        module = '.'.join(['sparser_ros', *parts[:count]])
-        try:
-            found: object = importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name != module and not module.startswith(f'{error.name}.'):
-                raise
-            continue
-        for attribute in parts[count:]:
-            found = getattr(found, attribute)
-        return found
-    raise ModuleNotFoundError(name)
-
-
 def named_objects() -> list[str]:
     """Dotted names of our modules, classes and functions in the pages about the code."""
     rooms = '|'.join(ROOMS)
@@ -76,7 +56,7 @@ def test_functions_named_in_the_docs_exist(name: str):
     if name.startswith(('node.', 'demo.')):
         pytest.importorskip('rclpy', reason='needs ROS 2')
         pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
-    resolved(name)
+    pkgutil.resolve_name(f'sparser_ros.{name}')
 
 
 def test_tests_named_in_the_docs_exist():
@@ -95,19 +75,10 @@ SETTINGS = ROOT / 'dev' / 'mkdocs.yml'
 ELSEWHERE = {'changelog.md': 'CHANGELOG.md', 'contributing.md': 'CONTRIBUTING.md'}
 
 
-def entries(nav: object) -> Iterator[str]:
-    if isinstance(nav, str):
-        yield nav
-    elif isinstance(nav, dict):
-        for below in nav.values():
-            yield from entries(below)
-    elif isinstance(nav, list):
-        for below in nav:
-            yield from entries(below)
-
-
 def nav() -> list[str]:
-    return list(entries(yaml.safe_load(SETTINGS.read_text(encoding='utf-8'))['nav']))
+    """The pages in the navigation of the site, in order."""
+    chapters = yaml.safe_load(SETTINGS.read_text(encoding='utf-8'))['nav']
+    return re.findall(r'[\w/]+\.md\b', str(chapters))
 
 
 def test_every_page_is_in_the_navigation_once():
@@ -135,25 +106,16 @@ def test_links_lead_to_pages_and_headings(page: Path):
         assert not anchor or anchor in anchors(path), f'{target} has no heading {anchor}'
 
 
-@pytest.fixture(scope='module')
-def site(tmp_path_factory) -> Path:
-    """The site, built without a warning."""
+def test_the_site_has_all_pages_and_loads_nothing_from_a_network(tmp_path: Path):
+    """It is built without a warning."""
     pytest.importorskip('material', reason="needs mkdocs-material: pip install '.[docs]'")
-    folder = tmp_path_factory.mktemp('site')
     done = python('-m', 'mkdocs', 'build', '--strict', '--config-file', SETTINGS,
-                  '--site-dir', folder, check=False, NO_MKDOCS_2_WARNING='1')
+                  '--site-dir', tmp_path, check=False, NO_MKDOCS_2_WARNING='1')
     assert done.returncode == 0 and 'WARNING' not in done.stderr, done.stderr
-    return folder
-
-
-def test_the_site_has_all_pages(site: Path):
     for page in nav():
-        text = (site / page).with_suffix('.html').read_text(encoding='utf-8')
+        text = (tmp_path / page).with_suffix('.html').read_text(encoding='utf-8')
         assert '<h1' in text, page
-
-
-def test_nothing_on_the_site_comes_from_a_network(site: Path):
     loaded = re.compile(r'<(?:script|img|iframe)\b[^>]*\ssrc="(https?:)?//|'
                         r'<link\b[^>]*rel="(?:stylesheet|preconnect)"[^>]*href="(https?:)?//')
-    for page in site.rglob('*.html'):
+    for page in tmp_path.rglob('*.html'):
         assert not loaded.search(page.read_text(encoding='utf-8')), page

@@ -1,7 +1,7 @@
 """The shell side: dev/run, scripts, the bench overlay, and what pip installs."""
 
-import importlib.util
 import os
+import runpy
 import subprocess
 from pathlib import Path
 
@@ -96,11 +96,9 @@ def test_kernels_are_compiled_once(checkout: Path):
     assert len((checkout / 'calls').read_text().splitlines()) == 2
 
 
-def loaded():
-    spec = importlib.util.spec_from_file_location('sparser_setup', ROOT / 'setup.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def scikit_sparse(*folders: Path) -> str:
+    """What setup.py asks for where headers are looked for in these folders."""
+    return runpy.run_path(str(ROOT / 'setup.py'))['scikit_sparse']([*map(str, folders)])
 
 
 @pytest.mark.parametrize(('main', 'sub', 'wanted'), [
@@ -109,8 +107,8 @@ def loaded():
 def test_scikit_sparse_goes_by_the_version_of_suitesparse(tmp_path, main, sub, wanted):
     (tmp_path / 'SuiteSparse_config.h').write_text(
         f'#define SUITESPARSE_MAIN_VERSION {main}\n#define SUITESPARSE_SUB_VERSION    {sub}\n')
-    assert loaded().scikit_sparse([str(tmp_path / 'elsewhere'), str(tmp_path)]) == wanted
+    assert scikit_sparse(tmp_path / 'elsewhere', tmp_path) == wanted
 
 
 def test_without_headers_every_version_that_the_solver_knows_will_do(tmp_path):
-    assert loaded().scikit_sparse([str(tmp_path)]) == 'scikit-sparse>=0.4.16'
+    assert scikit_sparse(tmp_path) == 'scikit-sparse>=0.4.16'

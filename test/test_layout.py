@@ -5,6 +5,7 @@ import re
 import subprocess
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -49,15 +50,14 @@ def imports(path: Path) -> list[tuple[str, bool]]:
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for inner in ast.walk(outer)
     }
-    package = path.relative_to(ROOT).parent.parts
+    package = '.'.join(path.relative_to(ROOT).parent.parts)
     found = []
     for statement in ast.walk(tree):
         eager = id(statement) not in deferred
         if isinstance(statement, ast.Import):
             found += [(alias.name, eager) for alias in statement.names]
         elif isinstance(statement, ast.ImportFrom):
-            base = list(package[: len(package) - statement.level + 1]) if statement.level else []
-            module = '.'.join([*base, *([statement.module] if statement.module else [])])
+            module = resolve_name('.' * statement.level + (statement.module or ''), package)
             # `from sparser_ros import node` names a module by its alias.
             found += [(f'{module}.{alias.name}', eager) for alias in statement.names]
     return found

@@ -45,14 +45,17 @@ def logs(start_s=0.0, false=0):
     return odometry, (heard + start_s, anchor, distance)
 
 
+def graph_of(odometry, ranges):
+    """The graph of logs of robot A, anchor c at an unknown place."""
+    return from_logs({'A': odometry}, {'A': ranges}, beacons={
+        name: ANCHORS[name] for name in 'ab'})
+
+
 @pytest.mark.parametrize('start_s', [0.0, 1.7e9])
 def test_logs_to_a_trajectory(start_s):
-    odometry, ranges = logs(start_s, false=8)
     with warnings.catch_warnings():
         warnings.simplefilter('error')
-        graph = from_logs({'A': odometry}, {'A': ranges},
-                          beacons={name: ANCHORS[name] for name in 'ab'})
-        solved = solve(graph)
+        solved = solve(graph_of(*logs(start_s, false=8)))
     t = solved.stamps_s('A') - start_s
     position, yaw = circle(t)
     assert t[0] == pytest.approx(0.0, abs=1e-6) and t[-1] > 119 and np.all(np.diff(t) > 0)
@@ -119,8 +122,7 @@ def test_what_is_not_determined_is_said():
 def test_false_ranges_are_left_out_unless_told_otherwise():
     """By default as the node does; without a kernel the remedy is named."""
     odometry, ranges = logs(false=8)
-    graph = from_logs({'A': odometry}, {'A': ranges}, beacons={
-        name: ANCHORS[name] for name in 'ab'})
+    graph = graph_of(odometry, ranges)
     with pytest.warns(SolveWarning, match=r'8 of 400 ranges contradict .*: solve\(graph'):
         # The random start of seed 0 ends in a far worse map, bent by the false ranges.
         plain = solve(graph, SolverConfig(seed=1))
@@ -138,9 +140,7 @@ def test_false_ranges_are_left_out_unless_told_otherwise():
 @pytest.mark.parametrize('seed', range(3))
 def test_a_robust_solve_does_not_reject_a_whole_beacon(seed):
     """Reweighting from the relaxation left out a third of 400 ranges of which none is false."""
-    odometry, ranges = logs()
-    graph = from_logs({'A': odometry}, {'A': ranges}, beacons={
-        name: ANCHORS[name] for name in 'ab'})
+    graph = graph_of(*logs())
     for gnc in (False, True):
         solved = solve(graph, SolverConfig(seed=seed, robust=RobustConfig(kernel='gm', gnc=gnc)))
         assert solved.rejected == [] and solved.result.stats.cost_robust < 150

@@ -1,4 +1,4 @@
-"""The benchmarks on graphs of a few poses: every command runs, and what it shows is right."""
+"""Benchmarks on graphs of a few poses: every command runs and shows what is right; generators."""
 
 import json
 import sys
@@ -16,6 +16,7 @@ from benchmark import (
     scale,
     synthetic,
 )
+from benchmark.generators import network_of, sphere
 from sparser_ros.cli.main import main as sparser
 from sparser_ros.config import ConfigError, SolverConfig
 from sparser_ros.graph import cost, estimate_of, range_residuals, squared_residuals
@@ -69,6 +70,29 @@ def test_noise_of_synthetic_graphs_is_as_stated(make, dimension):
     assert np.median(step) == 1
     again = make(3000, dimension=dimension, seed=1)
     assert cost(again, estimate_of(again)) == cost(graph, estimate_of(graph))
+
+
+def test_sphere_has_the_geometry_and_counts_of_create_sphere():
+    graph = sphere(laps=200).validate()
+    assert graph.n_poses == 10_000
+    assert np.count_nonzero(~graph.relative_poses.odometry) == 29_403
+    assert np.allclose(np.linalg.norm(graph.poses.translation, axis=1), 100)
+    assert graph.poses.translation[0] == pytest.approx([0, 0, 100])
+    assert graph.poses.translation[-1, 2] < -99.9
+    # 3 from the translation; |R - R'|^2 = 8 |q|^2, so kappa = 1 / (2 s^2) makes it 4 x 3.
+    mean = cost(graph, estimate_of(graph)) / len(graph.relative_poses)
+    assert mean == pytest.approx(3 + 12, rel=0.05)
+
+
+def test_network_of_a_pose_graph_keeps_lengths_and_weights():
+    graph = sphere(laps=3)
+    network = network_of(graph).validate()
+    edges = graph.relative_poses
+    assert (network.n_poses, network.n_landmarks) == (0, 150)
+    assert np.allclose(network.ranges.distance_m, np.linalg.norm(edges.translation, axis=1))
+    assert np.array_equal(network.ranges.precision, edges.tau)
+    result = solve(network, SolverConfig(init='random', rank=5, cost_tolerance=1e-9))
+    assert result.stats.cost_final <= cost(network, estimate_of(network))
 
 
 def test_paper_protocol(data: Path, tmp_path: Path):

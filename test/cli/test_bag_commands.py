@@ -1,11 +1,13 @@
-"""`sparser bag`, `sparser simulate` and `sparser replay`."""
+"""`sparser bag`, `sparser simulate`, `sparser replay` and `sparser calibrate`."""
 
-import json
-
+import pytest
 from graphs import random_graph
+from radio_world import radio_world
+from report_paths import reported
 
 from sparser_ros.cli.main import main
 from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.graph import with_estimate
 from sparser_ros.io import pyfg
 from sparser_ros.io.bag import BagReader
 
@@ -31,12 +33,40 @@ def test_replay_names_the_beacons_without_a_place(tmp_path, capsys):
     assert main(['simulate', '-o', bag, '--config', config, '--robots', '1', '--beacons', '4',
                  '--minutes', '0.2', '--seed', '1']) == 0
     assert '1 robots, 0.2 min; 120 odometry' in capsys.readouterr().out
-    main(['replay', bag, '--config', config, '--report', str(tmp_path / 'r.json')])
+    report = reported(tmp_path, 'replay', bag, '--config', config, code=3)
     shown = capsys.readouterr().out
-    report = json.loads((tmp_path / 'r.json').read_text())
     lost = [name for name, one in report['beacons'].items() if not one['located']]
     assert lost and f'{4 - len(lost)} of 4 beacons located (not {", ".join(lost)})' in shown
     assert f'{len(report["rejected"])} of {report["n_ranges"]} ranges' in shown
     assert 'cost' not in shown and 'no map' not in shown
     main(['replay', bag, '--config', config, '-v'])
     assert f'cost {report["cost_final"]:.8g}' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('with_truth', [False, True])
+def test_biases_go_to_yaml_and_report(tmp_path, capsys, with_truth):
+    world = radio_world(8, sigma_factor=1.0, steps=120)
+    measured, truth, marks = tmp_path / 'm.pyfg', tmp_path / 't.pyfg', world.measured.landmarks
+    # A file has no unknown places: all vertices are at the origin.
+    pyfg.write(measured, world.measured.replaced(
+        landmarks=type(marks)(marks.names, 0 * world.truth.landmarks, marks.fixed)))
+    pyfg.write(truth, with_estimate(world.measured, world.truth))
+    options = ['--truth', truth] if with_truth else []
+    whole = reported(tmp_path, 'calibrate', measured, *options, '-o', tmp_path / 'r.yaml')
+    shown = capsys.readouterr().out
+    assert 'calibration: applied' in shown and 'radio L0: bias' in shown
+    _, told = shown.split(f"written: {tmp_path / 'r.yaml'}\n")
+    assert told.startswith('  bias_m of A, B, C, L0, L1, L2, L3, L4, L5\n  range_sigma_m of A, B')
+    assert '  lever_arm as configured\n' in told
+    assert f"written: {tmp_path / 'calibrate.json'}" in told
+    specs = SparserConfig.from_yaml(tmp_path / 'r.yaml').radio_specs()
+    assert not any(row['significant'] for row in whole['lever_arms'])
+    assert shown.count('agrees with the configuration') == 3
+    rows = {row['name']: row for row in whole['calibration']['radios']}
+    assert len(rows) == 9 and len(whole['calibration']['pairs']) == 21
+    near = [name for name, row in rows.items() if abs(row['bias_m']) <= row['bias_sigma_m']]
+    assert not near or f'standard deviation): bias_m of {", ".join(near)}\n' in told
+    assert shown.count(' (not significant), sigma') == sum(
+        rows[name]['determined'] for name in near)
+    for name, bias_m in zip(sorted(rows), world.bias_m, strict=True):
+        assert abs(specs[name].bias_m - bias_m) < 3.5 * rows[name]['bias_sigma_m'] < 0.5

@@ -77,9 +77,11 @@ def test_centimetres_and_gaps_are_named(tmp_path, capsys):
     assert one.longest_gap_s == pytest.approx(2.1) and one.rate_hz == pytest.approx(79 / 9.9)
 
 
-def circling(path, *, scale, radius):
-    """One robot on a loop, a tag on it and three anchors; ranges times `scale`."""
-    with SensorBagWriter(path) as writer:
+@pytest.mark.parametrize(('scale', 'radius'), [(1.0, 4.0), (100.0, 4.0), (1.0, 300.0)])
+def test_units_are_drafted_from_the_motion(tmp_path, scale, radius):
+    """Who carries what is decided in metres; acoustic ranges of half a kilometre are none in cm."""
+    with SensorBagWriter(tmp_path / 'bag') as writer:
+        # One robot on a loop, a tag on it and three anchors.
         for k in range(240):
             stamp = 10**8 * (k + 10)
             at = np.array([radius * np.sin(k / 9), radius * np.cos(k / 14), 0.0])
@@ -87,12 +89,6 @@ def circling(path, *, scale, radius):
             name, place = [('n1', (6, 1)), ('n2', (-7, 2)), ('n3', (1, -9))][k % 3]
             distance = np.hypot(*(at[:2] - np.array(place) * radius / 4))
             writer.uwb_range('t1', name, stamp, float(scale * distance), 0.01)
-
-
-@pytest.mark.parametrize(('scale', 'radius'), [(1.0, 4.0), (100.0, 4.0), (1.0, 300.0)])
-def test_units_are_drafted_from_the_motion(tmp_path, scale, radius):
-    """Who carries what is decided in metres; acoustic ranges of half a kilometre are none in cm."""
-    circling(tmp_path / 'bag', scale=scale, radius=radius)
     values, notes = draft(survey(tmp_path / 'bag'))
     assert values['ranges']['inputs']['uwb'].get('scale', 1.0) == 1 / scale
     assert values['radios'] == {

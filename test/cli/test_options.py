@@ -9,7 +9,6 @@ import sys
 
 import pytest
 from graphs import random_graph
-from waiting import python
 
 from sparser_ros.cli.main import main, parser
 from sparser_ros.cli.options import Reads, Writes
@@ -26,12 +25,15 @@ def made(tmp_path_factory):
                  '--graph', str(folder / 'g.pyfg'), '--config', str(folder / 'c.yaml')]) == 0
     pyfg.write(folder / 'two.pyfg', random_graph(1, levers=False))
     for name, text in (('grid', 'seeds: [0]'), ('typo', 'parameters: {ranges.sigma_x: [1]}'),
-                       ('other', 'seed: 3'), ('list', 'seeds: 3')):
+                       ('other', 'seed: 3'), ('list', 'seeds: 3'),
+                       ('many', f'config: c.yaml\nseeds: {[*range(10)]}')):
         (folder / f'{name}.yaml').write_text(f'{text}\n')
     (folder / 'bad.pyfg').write_text('VERTEX_SE2 0 A0 0 0 0\nVERTEX_SE2 0 A1 1 zero 0\n')
     (folder / 'folder').mkdir()
     (folder / 'saved').mkdir()
     shutil.copy(folder / 'two.pyfg', folder / 'saved' / 'map.pyfg')
+    shutil.copytree(folder / 'bag', folder / 'mixed')
+    shutil.copy(folder / 'g.pyfg', folder / 'mixed' / 'g.pyfg')
     (folder / 'notes.txt').write_text('to be kept\n')
     (folder / 'dangling.json').symlink_to('none/r.json')
     return folder
@@ -83,6 +85,7 @@ WRONG = {
     'calibrate two.pyfg --truth g.pyfg': '--truth: g.pyfg has 60 poses, two.pyfg has 10',
     'calibrate g.pyfg --truth-sigma inf': '--truth-sigma: expected a positive length',
     'simulate -o bag': '--output: bag exists already: name another, or replace it with --force',
+    'bag g.pyfg -o mixed --force': 'holds other files',
     'simulate -o new --graph new.txt': '--graph: expected a name ending in .pyfg or .g2o',
     'simulate -o folder --force': '--output: folder is not replaced, even with --force',
     'simulate -o new.db3': '--output: expected the name of a folder or one ending in .mcap',
@@ -131,14 +134,6 @@ def test_what_may_be_replaced(line, here):
         (here / 'c.yaml').write_text('robots: [A, B]\n')
     for _ in range(2):
         assert main(line.split()) == 0
-
-
-def test_a_bag_is_not_replaced_with_what_else_lies_in_it(here, capsys):
-    (here / 'bag' / 'my.yaml').write_text('robots: [A]\n')
-    shutil.copy('g.pyfg', 'bag/g.pyfg')
-    assert main(['bag', 'g.pyfg', '-o', 'bag', '--force']) == 2
-    assert 'holds other files' in capsys.readouterr().err
-    assert (here / 'bag' / 'my.yaml').exists()
 
 
 @pytest.mark.parametrize('name', ['-', '/dev/stdout'])
@@ -194,30 +189,22 @@ def test_a_file_that_may_not_grow_is_an_error_in_words(line, here):
     assert not [path for path in here.rglob('*new*') if path.is_file() or 'run' not in line]
 
 
-@pytest.mark.parametrize('when', [
-    "sys.addaudithook(lambda event, args: (event, *args[:1]) == ('import', "
-    "'sparser_ros.io.simulation') and os.kill(os.getpid(), signal.SIGINT))",
-    'threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()'],
-    ids=['while modules are imported', 'while it works'])
-def test_ctrl_c_is_130_without_a_traceback(when, here):
-    interrupted = (
-        f'import os, signal, sys, threading; from sparser_ros.cli.main import command\n{when}\n'
-        "sys.argv[1:] = 'simulate -o long --minutes 1000'.split(); sys.exit(command())")
+LONG, STUDY = 'simulate -o long --minutes 1000', 'study bag --grid many.yaml --jobs 2'
+AFTER = 'threading.Timer({}, os.killpg, (os.getpgrp(), signal.SIGINT)).start()'
+
+
+@pytest.mark.parametrize(('line', 'when'), [
+    # While modules are imported, and while it works.
+    (LONG, "sys.addaudithook(lambda event, args: (event, *args[:1]) == ('import', "
+           "'sparser_ros.io.simulation') and os.kill(os.getpid(), signal.SIGINT))"),
+    (LONG, AFTER.format(0.7)), (STUDY, AFTER.format(0.5)), (STUDY, AFTER.format(2.5))])
+def test_ctrl_c_is_130_without_a_traceback(line, when, here):
+    """A terminal interrupts processes of a study as well: they say nothing, and none is left."""
+    (here / 'interrupted.py').write_text(
+        'import os, signal, sys, threading; from sparser_ros.cli.main import command\n'
+        f"if __name__ == '__main__':\n    {when}\n"
+        f'    sys.argv[1:] = {line.split()}; sys.exit(command())\n')
     # -B: a signal while Python writes byte code can truncate the file, for all other processes.
-    done = python('-B', '-c', interrupted, check=False)
+    done = ran(sys.executable, '-B', 'interrupted.py', start_new_session=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, '', '')
     assert not (here / 'long').exists()
-
-
-@pytest.mark.parametrize('after_s', [0.5, 2.5])
-def test_ctrl_c_ends_a_study_with_its_processes(after_s, here):
-    """A terminal interrupts these as well: they say nothing, and nothing of them is left."""
-    interrupted = (
-        'import os, signal, sys, threading; from sparser_ros.cli.main import command\n'
-        "if __name__ == '__main__':\n"
-        f'    threading.Timer({after_s}, os.killpg, (os.getpgrp(), signal.SIGINT)).start()\n'
-        "    sys.argv[1:] = 'study bag --grid grid.yaml --jobs 2'.split(); sys.exit(command())\n")
-    (here / 'study.py').write_text(interrupted)
-    (here / 'grid.yaml').write_text('config: c.yaml\nseeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n')
-    done = ran(sys.executable, '-B', 'study.py', start_new_session=True)
-    assert (done.returncode, done.stdout, done.stderr) == (130, '', '')

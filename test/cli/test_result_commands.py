@@ -8,10 +8,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from sparser_ros.backend.replay.study import run_one, runs_of
 from sparser_ros.cli.main import main
@@ -100,10 +100,7 @@ def test_a_study_that_was_killed_goes_on(bags, capsys):
     done = bags / 'out' / 'runs'
     child = subprocess.Popen(
         [sys.executable, '-m', 'sparser_ros', *arguments(bags, '--jobs', '1')], cwd=ROOT)
-    deadline = time.monotonic() + 240
-    while not list(done.glob('*.json')):
-        assert child.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: list(done.glob('*.json')) or child.poll() is not None, 'a run')
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     kept = {path: path.stat().st_mtime_ns for path in done.glob('*.json')}

@@ -1,10 +1,8 @@
 """`sparser solve` from the command line: exit codes, outputs, messages."""
 
-import json
-
 import numpy as np
 import pytest
-from waiting import python
+from report_paths import reported
 
 from benchmark.generators import sensor_network
 from sparser_ros.cli.main import main
@@ -38,13 +36,11 @@ def field(tmp_path_factory):
 
 def test_every_output(tmp_path, field, capsys):
     out = tmp_path / 'out'
-    assert main([
-        'solve', str(field), '--seed', '1', '--covariance', '--report', str(out / 'r.json'),
-        '--output', str(out / 'solved.pyfg'), '--tum', str(out),
-        '--plot', str(out / 'map.png'), '--residuals', str(out / 'h.png')]) == 0
+    report = reported(
+        out, 'solve', field, '--seed', '1', '--covariance', '--output', out / 'solved.pyfg',
+        '--tum', out, '--plot', out / 'map.png', '--residuals', out / 'h.png')
     assert {p.name for p in out.iterdir()} == {
-        'r.json', 'solved.pyfg', 'A.tum', 'B.tum', 'map.png', 'h.png'}
-    report = json.loads((out / 'r.json').read_text())
+        'solve.json', 'solved.pyfg', 'A.tum', 'B.tum', 'map.png', 'h.png'}
     assert report['dataset'] == 'field' and report['status'] == 'converged'
     assert report['ate_m'] <= report['ate_rmse_m'] < 1.0
     assert report['seconds']['total'] > report['seconds']['load'] > 0
@@ -72,10 +68,8 @@ def test_sensor_network(tmp_path, capsys, dimension, anchors):
         40, anchors, dimension=dimension, radius_m=5.0 if dimension == 2 else 8.0,
         sigma_m=0.02, seed=4)
     pyfg.write(path, network)
-    assert main([
-        'solve', str(path), '--report', str(out / 'r.json'), '--tum', str(out),
-        '--output', str(out / 'solved.pyfg'), '--plot', str(out / 'map.png')]) == 0
-    report = json.loads((out / 'r.json').read_text())
+    report = reported(out, 'solve', path, '--tum', out, '--output', out / 'solved.pyfg',
+                      '--plot', out / 'map.png')
     assert (report['n_poses'], report['n_landmarks']) == (0, 40 + anchors)
     assert report['ate_m'] <= report['ate_rmse_m'] < 0.05
     solved = graph_file.read(out / 'solved.pyfg')
@@ -86,59 +80,44 @@ def test_sensor_network(tmp_path, capsys, dimension, anchors):
     assert f'RMSE {report["ate_rmse_m"]:.3f} m, mean {report["ate_m"]:.3f} m' in shown
 
 
-def test_not_converged_writes_the_best(tmp_path, field, capsys):
-    assert main([
-        'solve', str(field), '--max-iterations', '1', '--output', str(tmp_path / 's.pyfg'),
-        '--report', str(tmp_path / 'r.json')]) == 3
-    assert json.loads((tmp_path / 'r.json').read_text())['status'] == 'max_iterations'
-    assert (tmp_path / 's.pyfg').exists()
-    assert 'Raise max_iterations' in capsys.readouterr().out
-
-
-def test_target_cost(tmp_path, field):
-    assert main([
-        'solve', str(field), '--init', 'random', '--target-cost', '1e9',
-        '--report', str(tmp_path / 'r.json')]) == 0
-    report = json.loads((tmp_path / 'r.json').read_text())
-    assert report['status'] == 'target_reached' and report['cost_final'] is None
-    assert report['cost_relaxed'] <= 1e9
-
-
-def test_module_is_the_command(tmp_path):
-    path = ring_graph(tmp_path)
-    done = python('-m', 'sparser_ros', 'solve', path, '-v')
-    assert 'converged' in done.stdout
-    assert 'on the cpu' in done.stdout and '  cost 0.' in done.stdout
-    assert done.stderr == ''
+@pytest.mark.parametrize(('options', 'code', 'status'), [
+    (['--max-iterations', '1'], 3, 'max_iterations'),
+    (['--init', 'random', '--target-cost', '1e9'], 0, 'target_reached')])
+def test_limits_write_the_best(tmp_path, field, capsys, options, code, status):
+    report = reported(
+        tmp_path, 'solve', field, *options, '--output', tmp_path / 's.pyfg', code=code)
+    assert report['status'] == status and (tmp_path / 's.pyfg').exists()
+    assert ('Raise max_iterations' in capsys.readouterr().out) == (code == 3)
+    if code == 0:
+        assert report['cost_final'] is None and report['cost_relaxed'] <= 1e9
 
 
 @pytest.mark.parametrize('formulation', ['schur', 'dense', 'original', 'original-varpro'])
 def test_certificate_and_formulation_are_in_the_report(tmp_path, capsys, formulation):
     path = ring_graph(tmp_path)
-    assert main([
-        'solve', str(path), '--certify', '--formulation', formulation,
-        '--report', str(tmp_path / 'r.json'), '--output', str(tmp_path / 's.g2o')]) == 0
+    report = reported(tmp_path, 'solve', path, '-v', '--certify', '--formulation', formulation,
+                      '--output', tmp_path / 's.g2o')
     solved = graph_file.read(tmp_path / 's.g2o')
     np.testing.assert_allclose(solved.poses.rotation[0], np.eye(2), atol=1e-12)
     np.testing.assert_allclose(solved.poses.translation[0], 0, atol=1e-12)
-    report = json.loads((tmp_path / 'r.json').read_text())
     assert report['certified'] is True
     assert 0 <= report['suboptimality'] <= 1e-6 * report['cost_final']
     assert report['formulation'] == formulation
     assert report['seconds']['certify'] > 0
-    assert 'certified: this is the best possible map' in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert 'certified: this is the best possible map' in shown
+    assert 'on the cpu' in shown and '  cost 0.' in shown
 
 
 def test_parts_without_a_measurement_are_no_solution(tmp_path, field, capsys):
     path = tmp_path / 'apart.pyfg'
     lines = [line for line in field.read_text().splitlines() if 'RANGE' not in line]
     path.write_text('\n'.join(lines) + '\n')
-    assert main(['solve', str(path), '--report', str(tmp_path / 'r.json')]) == 3
+    assert len(reported(tmp_path, 'solve', path, code=3)['undetermined']) == 2
     shown = capsys.readouterr()
     assert 'undetermined: robot B: no measurement to the rest of the graph' in shown.err
     assert 'undetermined: 4 landmarks without any measurement' in shown.err
     assert 'converged in parts, the rest is undetermined' in shown.out
-    assert len(json.loads((tmp_path / 'r.json').read_text())['undetermined']) == 2
     assert main(['solve', str(path), '--partial']) == 0
 
 
@@ -146,12 +125,12 @@ def test_what_a_file_lacks_and_holds_beside_is_told(tmp_path, capsys):
     path = tmp_path / 'ring.g2o'
     steps = [f'EDGE_SE2 {k} {(k + 1) % RING} 1 0 {2 * np.pi / RING}' for k in range(RING)]
     path.write_text('\n'.join(steps + 3 * ['ROBOTLASER1 0 1 2']) + '\n')
-    assert main(['solve', str(path), '--report', str(tmp_path / 'r.json')]) == 0
+    warnings = reported(tmp_path, 'solve', path)['warnings']
     shown = capsys.readouterr().err
     left_out = f'3 lines ROBOTLASER1 (first: line {RING + 1}) are left out'
     assert f'warning: {left_out}' in shown
     assert f'warning: {RING} lines EDGE_SE2 (first: line 1) are without an information' in shown
-    assert json.loads((tmp_path / 'r.json').read_text())['warnings'][0].startswith(left_out)
+    assert warnings[0].startswith(left_out)
     assert main(['info', str(path)]) == 0
     assert left_out in capsys.readouterr().err
     assert main(['bag', str(path), '-o', str(tmp_path / 'bag')]) == 0

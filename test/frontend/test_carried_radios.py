@@ -67,9 +67,3 @@ def test_a_number_is_no_proof():
     found = carried_radios({'1': tracks['A']}, {
         (number[a], number[b]): values for (a, b), values in ranges.items()})
     assert found.robot == {'4': '1'}
-
-
-def test_without_motion_nothing_is_claimed():
-    tracks, ranges = world(0, {'r3': 'C'})
-    found = carried_radios({'C': tracks['C']}, ranges)
-    assert not found.robot and found.standing == ('C',)

@@ -307,15 +307,12 @@ def test_errors_of_a_message_and_of_this_package_are_told_apart(caplog, monkeypa
         raise TypeError('no such field')
         yield
 
-    def good(message, received_ns):
-        yield message
-
     assert feed(frontend, Route('/a', 't', 'odometry', unreadable), None, 0) == 0
     assert frontend.counters.odometry.dropped == {'unreadable': 1}
     assert frontend.counters.internal_errors == 0
 
     monkeypatch.setattr(frontend._odometry, 'add', lambda *_: 1 / 0)
-    route = Route('/a', 't', 'odometry', good)
+    route = Route('/a', 't', 'odometry', lambda message, _: [message])
     assert feed(frontend, route, A.odometry(0.0), 0) == 0
     assert frontend.counters.odometry.dropped == {'unreadable': 1, 'internal_error': 1}
     assert frontend.counters.internal_errors == 1

@@ -27,6 +27,7 @@ EDGE_SE2 7 0 -2 0 -1.5 1 0 0 1 0 1
 EDGE_SE2_XY 2 5 3 4 10 0 10
 FIX 0
 """
+IDENTITY_6 = '1 0 0 0 0 0 1 0 0 0 0 1 0 0 0 1 0 0 1 0 1'
 
 
 def write(folder, text):
@@ -82,7 +83,7 @@ VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1
 VERTEX_TRACKXYZ 1 1 3 0
 PARAMS_SE3OFFSET 4 1 2 0 0 0 {half!r} {half!r}
 EDGE_SE3_TRACKXYZ 0 1 4 1 0 0 1 0 0 1 0 1
-EDGE_SE3_PRIOR 0 4 1 2 0 0 0 {half!r} {half!r} {' '.join(map(str, upper_identity(6)))}
+EDGE_SE3_PRIOR 0 4 1 2 0 0 0 {half!r} {half!r} {IDENTITY_6}
 EDGE_SE3_XYZ_PRIOR 0 4 1 2 0 1 0 0 1 0 1
 """))
     assert cost(graph, estimate_of(graph)) == pytest.approx(0, abs=1e-24)
@@ -90,10 +91,6 @@ EDGE_SE3_XYZ_PRIOR 0 4 1 2 0 1 0 0 1 0 1
     np.testing.assert_allclose(graph.point_priors.lever, [[1, 2, 0]])
     np.testing.assert_allclose(
         graph.pose_priors.rotation[0], quat_to_matrix(np.array([0, 0, 0, 1.0])), atol=1e-15)
-
-
-def upper_identity(size):
-    return [1 if r == c else 0 for r in range(size) for c in range(r, size)]
 
 
 PAIR = """\
@@ -189,13 +186,12 @@ def test_lines_that_are_not_needed(tmp_path, line):
 
 def test_what_other_systems_measure(tmp_path):
     """Tags with a heading and fixes of RTAB-Map, fixes of hdl_graph_slam, switchable closures."""
-    information = ' '.join(map(str, upper_identity(6)))
-    edges = [f'EDGE_SE3:QUAT {k} {k + 1} 1 0 0 0 0 0 1 {information}' for k in (1, 2)]
+    edges = [f'EDGE_SE3:QUAT {k} {k + 1} 1 0 0 0 0 0 1 {IDENTITY_6}' for k in (1, 2)]
     graph = g2o.read(write(tmp_path, '\n'.join([
         *(f'VERTEX_SE3:QUAT {k} {k} 0 0 0 0 0 1' for k in (4, 1, 2, 3)), *edges,
-        f'EDGE_SE3 3 4 1 0 0 0 0 0 1 {information}',
+        f'EDGE_SE3 3 4 1 0 0 0 0 0 1 {IDENTITY_6}',
         'EDGE_SE3_PRIORXYZ 1 1 0 0 1 0 0 1 0 1', 'EDGE_POINTXYZ_PRIOR 2 2 0 0 4 0 0 4 0 4',
-        f'EDGE_SE3_SWITCHABLE 1 3 77 2 0 0 0 0 0 1 {information}', ''])))
+        f'EDGE_SE3_SWITCHABLE 1 3 77 2 0 0 0 0 0 1 {IDENTITY_6}', ''])))
     assert graph.robots == ('A', 'tag') and graph.poses.robot.tolist() == [0, 0, 0, 1]
     table = graph.relative_poses
     assert sorted(zip(table.i.tolist(), table.j.tolist(), table.odometry, strict=True)) == [

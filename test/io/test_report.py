@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from evo.tools import file_interface
 from graphs import random_graph
-from report_paths import check_fields, declared
+from report_paths import check_fields, declared, reported
 
 from sparser_ros.cli.main import main
 from sparser_ros.graph import Estimate, Poses, empty_graph, estimate_of, squared_residuals
@@ -83,32 +82,21 @@ def test_error_after_alignment():
     assert report.ate(None, truth) is None
 
 
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp('reports')
-
-
-def run(folder: Path, *arguments: str) -> dict[str, Any]:
-    path = folder / f'{arguments[0]}.json'
-    assert main([*arguments, '--report', str(path)]) == 0
-    return json.loads(path.read_text(encoding='utf-8'))
-
-
-def test_fields_of_solve(folder: Path, capsys):
-    check_fields('solve', run(
-        folder, 'solve', str(SAMPLES / 'two_robots.pyfg'), '--gnc', '--covariance', '--calibrate'))
+def test_fields_of_solve(tmp_path: Path, capsys):
+    check_fields('solve', reported(
+        tmp_path, 'solve', SAMPLES / 'two_robots.pyfg', '--gnc', '--covariance', '--calibrate'))
     assert 'radio A: bias' in capsys.readouterr().out
 
 
-def test_fields_of_replay_and_calibrate(folder: Path):
-    bag, config = str(folder / 'bag'), str(folder / 'bag.yaml')
+def test_fields_of_replay_and_calibrate(tmp_path: Path):
+    bag, config = str(tmp_path / 'bag'), str(tmp_path / 'bag.yaml')
     assert main([
         'simulate', '-o', bag, '--config', config, '--robots', '2', '--beacons', '4',
         '--known-beacons', '3', '--minutes', '0.7', '--closures', '4', '--outliers', '0.1']) == 0
-    whole = run(folder, 'replay', bag, '--config', config, '--run', str(folder / 'run'))
-    in_folder = json.loads((folder / 'run' / 'report.json').read_text(encoding='utf-8'))
+    whole = reported(tmp_path, 'replay', bag, '--config', config, '--run', tmp_path / 'run')
+    in_folder = json.loads((tmp_path / 'run' / 'report.json').read_text(encoding='utf-8'))
     check_fields('replay', whole | {'covariance': in_folder['covariance']})
-    check_fields('calibrate', run(folder, 'calibrate', bag, '--config', config))
+    check_fields('calibrate', reported(tmp_path, 'calibrate', bag, '--config', config))
 
 
 def test_paths_are_declared_once_for_each_writer_and_others_are_noticed():

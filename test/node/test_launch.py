@@ -1,7 +1,7 @@
 """Launch files fit the package, and start what they should where `launch` is installed."""
 
 import ast
-import importlib.util
+import runpy
 from pathlib import Path
 
 import pytest
@@ -68,16 +68,10 @@ def launch():
     return pytest.importorskip('launch', reason='launch is not installed here')
 
 
-def description(path):
-    spec = importlib.util.spec_from_file_location('described', path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.generate_launch_description()
-
-
 @pytest.mark.parametrize('path', LAUNCH_FILES, ids=lambda path: path.name)
 def test_launch_file_describes_its_arguments(path, launch):
-    declared = [entity for entity in description(path).entities
+    description = runpy.run_path(str(path))['generate_launch_description']()
+    declared = [entity for entity in description.entities
                 if isinstance(entity, launch.actions.DeclareLaunchArgument)]
     names = {entity.name for entity in declared}
     assert {'params_file', 'namespace', 'rviz', 'bag', 'log_level'} <= names

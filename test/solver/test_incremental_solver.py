@@ -1,15 +1,18 @@
-"""The incremental solver: its terms, what is left to gain, its optimum and its covariances."""
+"""The incremental solver: its terms, what is left to gain, its optimum; marginal covariances."""
 
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from flying_world import flying_graph
 from graphs import random_graph
 from helpers import stepped, world
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from benchmark import synthetic
 from benchmark.stream import solver_of
-from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.graph import (
     Estimate,
     Graph,
@@ -19,13 +22,74 @@ from sparser_ros.graph import (
     estimate_of,
     squared_residuals,
 )
+from sparser_ros.graph.precision import chi_square_kappa
 from sparser_ros.solver import incremental, solve
-from sparser_ros.solver.covariance import in_map, marginal_covariance
+from sparser_ros.solver.covariance import Linearised, in_map, marginal_covariance
 from sparser_ros.solver.incremental import IncrementalSolver, terms_of
 from sparser_ros.solver.robust import KERNELS, thresholds
 
 NO_KERNEL = RobustConfig()
 KERNEL = RobustConfig(kernel='gm', threshold=3.0, weight_floor=1e-12)
+
+
+def chi_square_cost(graph: Graph, estimate: Estimate) -> float:
+    rel, prior, d = graph.relative_poses, graph.pose_priors, graph.dimension
+    counted = graph.replaced(
+        relative_poses=rel.replaced(kappa=chi_square_kappa(rel.kappa, d)),
+        pose_priors=prior.replaced(kappa=chi_square_kappa(prior.kappa, d)))
+    return sum(float(part.sum()) for part in squared_residuals(counted, estimate).values())
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from((2, 3)), st.sampled_from(('', 'pfk', 'flying')))
+@example(3, 3, 'flying')
+def test_information_is_half_the_hessian_of_the_cost_at_zero_residuals(seed, d, absolute):
+    if absolute == 'flying':
+        graph, truth = flying_graph(seed, steps=4, noise=0.0)
+        d = graph.dimension
+    else:
+        graph = world(seed, d, length=3, closures=3, ranges=8, absolute=absolute)
+        truth = estimate_of(graph)
+    linear = Linearised(graph, truth, {})
+    information = linear.information().toarray()
+    random = np.random.default_rng(seed)
+    for _ in range(5):
+        step = random.normal(size=linear.size) * 1e-4
+        # Only variables move; known landmarks are data.
+        step[graph.n_poses * linear.step :].reshape(-1, d)[graph.landmarks.fixed] = 0
+        ends = [chi_square_cost(graph, stepped(truth, sign * step)) for sign in (1, -1)]
+        assert np.mean(ends) == pytest.approx(step @ information @ step, rel=1e-3)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from((2, 3)), st.sampled_from(('', 'p')))
+def test_marginals_are_blocks_of_the_dense_inverse(seed, d, absolute):
+    graph = world(seed, d, absolute=absolute, ranges=40, noise=0.3)
+    truth = estimate_of(graph)
+    linear = Linearised(graph, truth, {})
+    free = linear.free()
+    size = linear.step
+    if absolute:
+        assert free.all()
+    else:
+        assert np.flatnonzero(~free).tolist() == list(range(size))
+    dense = np.zeros((linear.size, linear.size))
+    dense[np.ix_(free, free)] = np.linalg.inv(linear.information().toarray()[free][:, free])
+    found = marginal_covariance(graph, truth, poses=[0, 5, 11], landmarks=[1])
+    scale = np.abs(dense).max()
+    for k, i in enumerate((0, 5, 11)):
+        block = slice(i * size, i * size + size)
+        assert np.abs(found.poses[k] - dense[block, block]).max() < 1e-8 * scale
+    at = graph.n_poses * size + d
+    assert np.abs(found.landmarks[0] - dense[at : at + d, at : at + d]).max() < 1e-8 * scale
+    rows = np.r_[0:size, 5 * size : 6 * size, 11 * size : 12 * size, at : at + d]
+    assert np.abs(found.joint - dense[np.ix_(rows, rows)]).max() < 1e-8 * scale
+
+
+def test_what_is_not_determined_is_an_error():
+    graph = world(3, 2, ranges=0, sightings=0)
+    with pytest.raises(SolverError, match='undetermined'):
+        marginal_covariance(graph, estimate_of(graph), poses=[1])
 
 
 def states(solver):
@@ -119,8 +183,10 @@ def test_the_optimum_is_that_of_the_trust_region(dimension, closures):
     assert cost(graph, moved) == pytest.approx(solver.cost, rel=1e-9)
 
 
-def grown(graph, best, parts, tolerance, seed=0):
-    """The solver after so many updates, in which the measurements came in random order."""
+@pytest.mark.parametrize('seed', range(3))
+def test_measurements_that_come_one_by_one_lead_to_the_same_optimum(seed):
+    """In random order, in twelve parts after a first one."""
+    graph, best = walk(300, seed, closures=False)
     order = np.random.default_rng(seed).permutation(len(graph.ranges))
     odometry = graph.relative_poses.odometry
     first = graph.replaced(
@@ -129,21 +195,14 @@ def grown(graph, best, parts, tolerance, seed=0):
     turn = best.rotation[0] @ start.rotation[0].T
     start = start.moved(turn, best.translation[0] - turn @ start.translation[0])
     solver = solver_of(first, start)
-    updates = [solver.update(np.array([graph.n_poses - 1]), tolerance)]
+    updates = [solver.update(np.array([graph.n_poses - 1]), 1e-4)]
     blank = graph.replaced(relative_poses=graph.relative_poses.take(~odometry))
-    for k, rows in enumerate(np.array_split(order[60:], parts)):
+    for k, rows in enumerate(np.array_split(order[60:], 12)):
         some = blank.replaced(
             ranges=graph.ranges.take(rows),
-            relative_poses=blank.relative_poses.take(slice(k, None, parts)))
+            relative_poses=blank.relative_poses.take(slice(k, None, 12)))
         solver.add_terms(terms_of(some, graph.dimension, graph.points, NO_KERNEL))
-        updates.append(solver.update(np.array([graph.n_poses - 1]), tolerance))
-    return solver, updates
-
-
-@pytest.mark.parametrize('seed', range(3))
-def test_measurements_that_come_one_by_one_lead_to_the_same_optimum(seed):
-    graph, best = walk(300, seed, closures=False)
-    solver, updates = grown(graph, best, 12, 1e-4, seed)
+        updates.append(solver.update(np.array([graph.n_poses - 1]), 1e-4))
     assert all(update.converged for update in updates)
     assert cost(graph, best) - 1e-6 <= solver.cost <= cost(graph, best) + 2e-4
 

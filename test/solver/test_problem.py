@@ -123,20 +123,16 @@ def test_points_are_optimal(graph):
     assert cost == pytest.approx(np.sum(residual * (omega @ residual)), rel=1e-9)
 
 
-def deficient(seed: int, rows: int, columns: int, rank: int) -> sp.csr_matrix:
-    """A sparse matrix with columns copied, scaled and added up to the given rank at most."""
-    random = np.random.default_rng(seed)
-    left = sp.random(rows, rank, 0.4, random_state=random, data_rvs=random.standard_normal)
-    right = sp.random(rank, columns, 0.5, random_state=random, data_rvs=random.standard_normal)
-    return sp.csr_matrix(left @ right)
-
-
 @settings(max_examples=80, deadline=None)
 @given(
     st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 20), st.integers(1, 20),
     st.floats(-6, 6))
 def test_chosen_columns_are_independent_and_span(seed, rows, columns, rank, exponent):
-    A = 10**exponent * deficient(seed, rows, columns, rank)
+    """Of a sparse matrix with columns copied, scaled and added up to the given rank at most."""
+    random = np.random.default_rng(seed)
+    left = sp.random(rows, rank, 0.4, random_state=random, data_rvs=random.standard_normal)
+    right = sp.random(rank, columns, 0.5, random_state=random, data_rvs=random.standard_normal)
+    A = 10**exponent * sp.csr_matrix(left @ right)
     chosen = independent_columns(A)
     whole = np.linalg.matrix_rank(A.toarray(), tol=1e-9 * 10**exponent)
     assert len(chosen) == len(np.unique(chosen)) == whole

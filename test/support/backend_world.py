@@ -30,7 +30,7 @@ STEP_NS = 500_000_000
 GM = SolverConfig(robust=RobustConfig(kernel='gm'))
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 BEACONS = np.array([[6.0, 1.0, 0.0], [-2.0, 7.0, 4.0], [4.0, -6.0, 1.0], [9.0, 8.0, 5.0]])
-MARKS = [[3, 7], [-4, 1], [6, -3], [0, -6]]
+MARKS = np.array([[3, 7, 2], [-4, 1, -3], [6, -3, 1], [0, -6, -2]], float)
 
 
 def carried(value):
@@ -125,20 +125,17 @@ class World:
     def increment(self, sequence, first, last, every=1):
         """Steps first..last-1; beacons come with the first increment."""
         robots, d = len(self.names), self.dimension
-        cells = [(k, n) for k in range(first, last) for n in range(robots)]
-        poses = Poses(
-            np.array([n for _, n in cells]), np.array([k for k, _ in cells]),
-            np.array([1_000_000_000 + k * STEP_NS for k, _ in cells]),
-            np.array([self.odometry[n][2][k] for k, n in cells]),
-            np.array([self.odometry[n][3][k] for k, n in cells]))
-        edges = [(k, n) for k, n in cells if k > 0]
+        step = np.repeat(np.arange(first, last), robots)
+        robot = np.tile(np.arange(robots), last - first)
+        turns, moves, frames, places = map(np.stack, zip(*self.odometry, strict=True))
+        poses = Poses(robot, step, 1_000_000_000 + step * STEP_NS, frames[robot, step],
+                      places[robot, step])
+        driven = np.flatnonzero(step)
+        end, before = self.row(robot, step)[driven], (robot[driven], step[driven] - 1)
         relative = RelativePoses(
-            np.array([self.row(n, k - 1) for k, n in edges], dtype=np.int64),
-            np.array([self.row(n, k) for k, n in edges], dtype=np.int64),
-            np.array([self.odometry[n][0][k - 1] for k, n in edges]).reshape(-1, d, d),
-            np.array([self.odometry[n][1][k - 1] for k, n in edges]).reshape(-1, d),
-            np.full(len(edges), 1 / 0.004**2), np.full(len(edges), 1 / 0.01**2),
-            np.ones(len(edges), dtype=bool), np.zeros(len(edges), dtype=np.int64))
+            end - robots, end, turns[before], moves[before], np.full(len(end), 1 / 0.004**2),
+            np.full(len(end), 1 / 0.01**2), np.ones(len(end), dtype=bool),
+            np.zeros(len(end), dtype=np.int64))
         fresh = np.arange(len(self.beacons)) if first == 0 else np.zeros(0, dtype=int)
         fixed = np.array([k in self.known for k in fresh], dtype=bool)
         position = np.full((len(fresh), d), np.nan)
@@ -187,9 +184,10 @@ def pair_world(dimension=2, seed=3, known=range(4), kind='curved', robots=2, **o
         BEACONS[:, :dimension], seed=seed, known=known, dimension=dimension, **options)
 
 
-def two_robots(beacons=4, kind='curved', **options):
-    """Two robots among some of four unknown beacons."""
-    return World([kind, kind], [[0, 0], [5, 2]], beacons=MARKS[:beacons], **options)
+def two_robots(beacons=4, kind='curved', dimension=2, **options):
+    """Two robots among some of four beacons."""
+    return World([kind, kind], np.array([[0, 0, 0], [5, 2, 1]])[:, :dimension],
+                 MARKS[:beacons, :dimension], dimension=dimension, **options)
 
 
 def filled(part, increments):

@@ -1,8 +1,8 @@
 """Dense algebra the sparse solver is compared with: no shortcuts, straight from the paper."""
 
 import numpy as np
-import scipy.sparse as sp
 from helpers import world
+from scipy.linalg import block_diag
 
 from sparser_ros.graph import Graph
 from sparser_ros.solver.manifold import Manifold
@@ -73,30 +73,33 @@ def packed(manifold: Manifold, rotation: np.ndarray, bearings: np.ndarray) -> np
     return np.vstack(parts + [np.eye(d)] * manifold.homogenised)
 
 
-def posed(d, seed=0, noise=0.0, absolute='', **options):
-    """Operator and true point of a graph without ranges."""
-    graph = world(seed, d, ranges=0, noise=noise, absolute=absolute, **options)
+def posed(d, absolute=''):
+    """Operator and true point of a graph without ranges and noise."""
+    graph = world(0, d, ranges=0, absolute=absolute)
     problem = QuadraticProblem(graph)
     rows = np.swapaxes(graph.poses.rotation, 1, 2)
     points = np.concatenate([graph.poses.translation, graph.landmarks.position])
     return SchurOperator(problem), problem.compose(rows, points)
 
 
-def tangent_basis(manifold, y, n_points):
-    """Orthonormal basis, ((rows + points) p, dim) CSR, of the tangent space at y (rows, p)."""
+def tangent_basis(manifold, y):
+    """Orthonormal basis, (rows p, dim), of the tangent space at y (rows, p)."""
     d, n, k, p = manifold.d, manifold.n, manifold.k, y.shape[1]
-    blocks = rotation_tangents(manifold, y)
-    bearings = np.swapaxes(orthogonal_complement(y[n * d : n * d + k][:, None, :]), 1, 2)
-    parts = [_block_diagonal(blocks.reshape(n, d * p, blocks.shape[3])), _block_diagonal(bearings)]
-    if manifold.homogenised:
-        parts.append(sp.csr_matrix((d * p, 0)))
-    parts.append(sp.identity(n_points * p, format='csr'))
-    return sp.block_diag(parts, format='csr')
+    bearings = orthogonal_complement(y[n * d : n * d + k][:, None, :])
+    return block_diag(
+        *rotation_tangents(manifold, y).reshape(n, d * p, -1), *np.swapaxes(bearings, 1, 2),
+        np.zeros((d * p * manifold.homogenised, 0)))
 
 
-def _block_diagonal(blocks):
-    m, rows, columns = blocks.shape
-    indices = np.arange(m)[:, None, None] * columns + np.arange(columns)[None, None, :]
-    indices = np.broadcast_to(indices, blocks.shape).ravel()
-    indptr = np.arange(m * rows + 1) * columns
-    return sp.csr_matrix((blocks.ravel(), indices, indptr), shape=(m * rows, m * columns))
+def drawn(seed, *sizes):
+    """A linear model of noise and of faults in a few rows each, with faults of these sizes.
+
+    J, G, (J^T J)^-1, P = I - J (J^T J)^-1 J^T, and P r of noise and faults.
+    """
+    random = np.random.default_rng(seed)
+    J, G = random.normal(size=(60, 4)), np.zeros((60, 4))
+    for column in range(4):
+        G[random.choice(60, 20, replace=False), column] = random.normal(1.0, 0.3, 20)
+    inverse = np.linalg.inv(J.T @ J)
+    P = np.eye(60) - J @ inverse @ J.T
+    return J, G, inverse, P, P @ (random.normal(size=60) + G @ (sizes or np.zeros(4)))

@@ -125,11 +125,15 @@ class Emulator:
     def repeated(self, step: Callable[[], None]) -> Callable[[], None]:
         return step
 
+    def sources(self) -> list[str]:
+        """What is compiled, and how, on the command line of the compiler."""
+        return ['-O2', '-DSPARSER_HOST', '-x', 'c++', str(SOURCE)]
+
     def _build(self, d: int, p: int) -> ctypes.CDLL:
         target = Path(self._folder.name) / f'kernels_{d}_{p}.so'
         made = subprocess.run(
-            [self._compiler, '-std=c++17', '-O2', '-shared', '-fPIC', '-x', 'c++', '-DSPARSER_HOST',
-             f'-DD={d}', f'-DP={p}', '-o', str(target), str(SOURCE)],
+            [self._compiler, '-std=c++17', '-shared', '-fPIC', f'-DD={d}', f'-DP={p}',
+             '-o', str(target), *self.sources()],
             capture_output=True, text=True, check=False)
         if made.returncode:
             raise SolverError(f'{SOURCE.name} does not compile:\n{made.stderr}')

@@ -3,6 +3,8 @@
 import numpy as np
 from backend_world import ROBUST, World, graph_of
 
+from sparser_ros.backend.integrity.examine import examine
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.solver import solve
 
 CENTRES = {2: [(-8, 0), (8, 3), (0, 9)], 3: [(-8, 0, 0), (8, 3, 1), (0, 9, -1)]}
@@ -37,6 +39,11 @@ def solved(made, truth):
     result = solve(made, ROBUST, initial=truth)
     assert result.estimate is not None
     return result.estimate, dict(result.stats.weights or {})
+
+
+def examined(made, truth):
+    """What the monitors say of a graph and its robust solution."""
+    return examine(made, *solved(made, truth), IntegrityConfig())
 
 
 def antenna_elsewhere(made, name, error_m):

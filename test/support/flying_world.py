@@ -6,18 +6,6 @@ from sparser_ros.graph import Estimate, Graph
 from sparser_ros.linalg.rotations import rotvec_to_matrix
 
 
-def flight(seed, steps, start, yaw):
-    """True rotations (n, 3, 3), with some roll and pitch, and translations (n, 3)."""
-    rng = np.random.default_rng(seed)
-    heading = yaw + np.cumsum(0.3 * rng.normal(size=steps))
-    turn = rotvec_to_matrix(np.stack([0 * heading, 0 * heading, heading], axis=1))
-    tilt = rotvec_to_matrix(0.1 * rng.normal(size=(steps, 3)) * np.array([1, 1, 0]))
-    rotation = turn @ tilt
-    move = rotation[:-1] @ np.array([1.0, 0.0, 0.0])
-    move[:, 2] += 0.5 * rng.normal(size=steps - 1)
-    return rotation, start + np.concatenate([np.zeros((1, 3)), np.cumsum(move, axis=0)])
-
-
 def flying_graph(
     seed=0, robots=2, steps=12, beacons=3, *, noise=1.0, verticals=True, heights=True,
     known=False, kappa_sigma=0.01,
@@ -27,8 +15,15 @@ def flying_graph(
     builder = Graph.builder(3)
     tracks = []
     for robot in range(robots):
-        tracks.append(flight(
-            seed + 10 * robot, steps, rng.uniform([-5, -5, 0], [5, 5, 8]), rng.uniform(-3, 3)))
+        # True rotations (n, 3, 3), with some roll and pitch, and translations (n, 3).
+        start, yaw = rng.uniform([-5, -5, 0], [5, 5, 8]), rng.uniform(-3, 3)
+        own = np.random.default_rng(seed + 10 * robot)
+        heading = yaw + np.cumsum(0.3 * own.normal(size=steps))
+        turn = rotvec_to_matrix(np.stack([0 * heading, 0 * heading, heading], axis=1))
+        rotation = turn @ rotvec_to_matrix(0.1 * own.normal(size=(steps, 3)) * [1, 1, 0])
+        move = rotation[:-1] @ np.array([1.0, 0.0, 0.0])
+        move[:, 2] += 0.5 * own.normal(size=steps - 1)
+        tracks.append((rotation, start + np.vstack([np.zeros(3), np.cumsum(move, axis=0)])))
     marks = rng.uniform(-10, 10, (beacons, 3)) * np.array([1, 1, 0.3])
     lever = np.array([0.1, 0.0, 0.2])
     names = 'AB' if robots == 2 else 'ABCDEFG'[:robots]

@@ -1,27 +1,11 @@
 """Graphs of a small world whose radios have biases, a scale, wrong sigmas and blocked bursts."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from faulty_world import graph, world
 
-from sparser_ros.backend.calibrate.antennas_and_clocks import calibration_with_places, range_rates
-from sparser_ros.config import SolverConfig
-from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.graph import Estimate, Graph, range_vectors
+from benchmark.calibration import RadioWorld
+from sparser_ros.graph import range_vectors
 from sparser_ros.graph.ends import range_ends
-
-
-@dataclass(frozen=True)
-class RadioWorld:
-    """A graph as its radios give it, the same with true radios, and the truth."""
-
-    measured: Graph
-    calibrated: Graph
-    truth: Estimate
-    bias_m: np.ndarray
-    scale: float
-    sigma_m: float
 
 
 def radio_world(seed, known=(), scaled=False, dimension=2, steps=240, sigma_factor=None,
@@ -39,7 +23,10 @@ def radio_world(seed, known=(), scaled=False, dimension=2, steps=240, sigma_fact
     scale = float(rng.uniform(0.99, 1.01)) if scaled else 1.0
     factor = float(5 ** rng.uniform(-1, 1)) if sigma_factor is None else sigma_factor
     ranges = clean.ranges
-    late = _bursts(ends, blocked, rng)
+    _, _, pair = ends.pairs
+    window = (ends.seconds // 5.0).astype(int)
+    late = rng.random((pair.max() + 1, window.max() + 1)) < blocked
+    late = np.where(late, rng.uniform(0.3, 3.0, late.shape), 0.0)[pair, window]
     # alpha d - b_i - b_j is the corrected range.
     true = ranges.distance_m + late
     measured = (true + bias[ends.first] + bias[ends.second]) / scale
@@ -47,16 +34,7 @@ def radio_world(seed, known=(), scaled=False, dimension=2, steps=240, sigma_fact
         clean.replaced(ranges=ranges.replaced(
             distance_m=measured, precision=ranges.precision / factor**2)),
         clean.replaced(ranges=ranges.replaced(distance_m=true)),
-        place.truth, bias, scale, place.range_sigma)
-
-
-def _bursts(ends, share, rng, length_s=5.0):
-    """(k,): extra metres of ranges in blocked windows of a pair."""
-    _, _, pair = ends.pairs
-    window = (ends.seconds // length_s).astype(int)
-    blocked = rng.random((pair.max() + 1, window.max() + 1)) < share
-    extra = rng.uniform(0.3, 3.0, blocked.shape)
-    return np.where(blocked, extra, 0.0)[pair, window]
+        place.truth, bias, scale)
 
 
 def with_antennas(world, places, measured=None):
@@ -70,29 +48,3 @@ def with_antennas(world, places, measured=None):
         moved += sign * np.einsum('kij,kj->ki', truth.rotation[row], place)
     change = np.linalg.norm(moved, axis=1) - np.linalg.norm(vector, axis=1)
     return graph.replaced(ranges=ranges.replaced(distance_m=ranges.distance_m + change))
-
-
-def at_changing_speed(graph):
-    """The same ways in the same time, at 0.4 to 1.6 times the speed that they are driven at."""
-    def warped(stamp_ns):
-        turns = 2 * np.pi * (stamp_ns - graph.poses.stamp_ns.min()) / 20e9
-        return (stamp_ns + 0.6 * 20e9 / (2 * np.pi) * np.sin(turns)).astype(np.int64)
-
-    return graph.replaced(
-        poses=graph.poses.replaced(stamp_ns=warped(graph.poses.stamp_ns)),
-        ranges=graph.ranges.replaced(stamp_ns=warped(graph.ranges.stamp_ns)))
-
-
-def with_late_stamps(graph, truth, robot, late_s):
-    """The ranges as they are when stamps of those that a robot asks for are late."""
-    rate, _ = range_rates(graph, truth)
-    own = graph.poses.robot[graph.ranges.source] == robot
-    return graph.replaced(ranges=graph.ranges.replaced(
-        distance_m=graph.ranges.distance_m - np.where(own, late_s * rate, 0.0)))
-
-
-def places_told(graph, truth):
-    """What a whole calibration says of antennas and clocks."""
-    *_, (_, told) = calibration_with_places(
-        graph, truth, CalibrationConfig(sigma='estimate'), SolverConfig())
-    return told

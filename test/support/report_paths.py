@@ -1,10 +1,13 @@
-"""Paths of the fields in a report, beside those that are declared."""
+"""Reports of commands: what they hold, and the paths of their fields beside those declared."""
 
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from sparser_ros.cli.main import main
 
 PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'report_fields.md'
 
@@ -15,6 +18,13 @@ NOT_HERE = {
 }
 MAY_BE_EMPTY = ('trace', 'rejected', 'warnings', 'undetermined', 'calibration.odometry',
                 'calibration.undetermined', 'clocks', 'antennas_or_clocks')
+
+
+def reported(folder: Path, *arguments: object, code: int = 0) -> dict[str, Any]:
+    """The report of a command that ends with this code, COMMAND.json in a folder."""
+    path = folder / f'{arguments[0]}.json'
+    assert main([*map(str, arguments), '--report', str(path)]) == code
+    return json.loads(path.read_text(encoding='utf-8'))
 
 
 @cache

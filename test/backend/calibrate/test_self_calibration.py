@@ -6,6 +6,7 @@ from backend_world import World, graph_of, longer
 from faulty_world import graph as graph_in
 from faulty_world import odometry_scaled
 from faulty_world import world as world_of
+from frontend_world import Robot, drive, range_sample
 from radio_world import radio_world
 
 from sparser_ros.backend.calibrate import results
@@ -14,7 +15,7 @@ from sparser_ros.backend.calibrate.self_calibration import held_to, robust_solve
 from sparser_ros.cli.calibrate_command import show_levers
 from sparser_ros.config import SolverConfig, SparserConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.frontend import Frontend, OdometrySample, RangeSample
+from sparser_ros.frontend import Frontend
 from sparser_ros.graph.parts import extract
 from sparser_ros.linalg.rotations import aligned_errors
 
@@ -236,15 +237,10 @@ def test_a_lever_arm_that_is_absurd_is_doubted_and_stays(found, capsys):
 def _ranges_of(config, metres, sigma=False):
     """Corrected ranges, or their sigmas, of radio 7 to two beacons, by radio."""
     front = Frontend(config)
-    for k in range(60):
-        stamp = 1_000_000_000 + k * 100_000_000
-        front.add(OdometrySample(
-            'A', stamp, stamp, np.array([0.1 * k, 0, 0]), np.array([0, 0, 0, 1.0]),
-            np.zeros((6, 6)), np.zeros((6, 6))))
-    for radio in ('x', 'L1'):
-        for k in range(3):
-            stamp = 3_000_000_000 + k * 100_000_000
-            front.add(RangeSample('7', radio, stamp, stamp, metres, 0.04))
+    drive(front, [Robot('A', 2, 1)], 6.0)
+    for k in range(3):
+        for radio in ('x', 'L1'):
+            front.add(range_sample('7', radio, 2.0 + 0.1 * k, metres, variance=0.04))
     made = front.take(flush=True)
     values = 1 / np.sqrt(made.ranges.precision) if sigma else made.ranges.distance_m
     names = {'L0': 'x', 'L1': 'L1'}

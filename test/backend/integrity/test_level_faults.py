@@ -4,12 +4,10 @@ import re
 
 import numpy as np
 import pytest
-from faulty_world import solved
+from faulty_world import examined
 from flying_world import flying_graph
 
-from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.hypotheses import ALTIMETER
-from sparser_ros.config.backend_config import IntegrityConfig
 
 STEPS, STEP_NS = 80, 10**9
 
@@ -26,10 +24,6 @@ def flown(seed, change=lambda at: 0.0):
     return graph.replaced(heights=table.replaced(
         height_m=height, stamp_ns=np.where(table.point >= 0, index[table.point] * STEP_NS, 0))
     ), truth
-
-
-def examined(graph, truth):
-    return examine(graph, *solved(graph, truth), IntegrityConfig())
 
 
 def told(found):

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from backend_world import longer
-from faulty_world import graph, solved, world
+from faulty_world import examined, graph, world
 
 from sparser_ros.backend.integrity import doubts
-from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.faults import hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.stretches import beacon_steps, shifts
@@ -118,6 +117,6 @@ def test_beacons_at_rest_are_suspected_as_seldom_as_stated():
         count += len(beacon_steps(
             range_ends(made), range_directions(made, place.truth),
             -range_residuals(made, place.truth) * root, root, CONFIG))
-        assert not examine(made, *solved(made, place.truth), CONFIG).bursts
+        assert not examined(made, place.truth).bursts
     # 60 beacons at 1 % each.
     assert count <= 3

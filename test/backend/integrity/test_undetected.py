@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from backend_world import World, longer
+from dense import drawn
 from faulty_world import BEACONS, CENTRES, graph, odometry_scaled, solved, world
 from scipy.stats import multivariate_normal
 
@@ -36,17 +37,6 @@ def exact(made, truth):
     return longer(made, range_residuals(made, truth)).replaced(relative_poses=rel.replaced(
         rotation=np.swapaxes(turn[rel.i], 1, 2) @ turn[rel.j],
         translation=np.einsum('kji,kj->ki', turn[rel.i], place[rel.j] - place[rel.i])))
-
-
-def drawn(seed, *sizes):
-    """J, G, (J^T J)^-1, P = I - J (J^T J)^-1 J^T, P r of noise and parameters of these sizes."""
-    random = np.random.default_rng(seed)
-    J, G = random.normal(size=(60, 4)), np.zeros((60, 4))
-    for column in range(4):
-        G[random.choice(60, 20, replace=False), column] = random.normal(1.0, 0.3, 20)
-    inverse = np.linalg.inv(J.T @ J)
-    P = np.eye(60) - J @ inverse @ J.T
-    return J, G, inverse, P, P @ (random.normal(size=60) + G @ (sizes or np.zeros(4)))
 
 
 def test_separations_are_those_of_solves_with_the_errors_as_unknowns():

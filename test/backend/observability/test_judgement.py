@@ -1,9 +1,8 @@
 """What a solve says of its own solution: parts without one place, and false measurements."""
 
-import json
-
 import numpy as np
 import pytest
+from report_paths import reported
 
 from sparser_ros import Graph, RobustConfig, SolverConfig
 from sparser_ros.backend.observability.judgement import judge
@@ -114,11 +113,10 @@ def test_a_single_known_beacon_leaves_the_map_free_to_turn():
 def test_the_command_names_them(tmp_path, capsys):
     builder, _ = drive(np.zeros(60))
     builder.add_range(('A', [5, 25, 45]), 'left', [60.0, 55.0, 50.0], sigma_m=0.1)
-    path, report = tmp_path / 'straight.pyfg', tmp_path / 'r.json'
+    path = tmp_path / 'straight.pyfg'
     pyfg.write(path, builder.build())
-    assert main(['solve', str(path), '--gnc', '--report', str(report)]) == 0
+    fields = reported(tmp_path, 'solve', path, '--gnc')
     shown = capsys.readouterr()
-    fields = json.loads(report.read_text())
     assert set(fields['other_places']) == set(graph_file.read(path).landmarks.names)
     assert all('is ambiguous: another place' in text for text in fields['warnings'])
     assert shown.err.count('is ambiguous') == 2
@@ -133,10 +131,8 @@ def test_a_pose_without_any_measurement_is_named(tmp_path, capsys, options):
         'VERTEX_SE2 0 0 0 0\nVERTEX_SE2 1 1 0 0\nVERTEX_SE2 2 2 0 0\nVERTEX_SE2 7 5 5 0\n'
         'EDGE_SE2 0 1 1 0 0 100 0 0 100 0 400\nEDGE_SE2 1 2 1 0 0 100 0 0 100 0 400\n'
         'EDGE_SE2 0 2 2.1 0 0 100 0 0 100 0 400\n')
-    assert main(['solve', str(path), *options, '--covariance', '--report', str(
-        tmp_path / 'r.json')]) == 3
+    report = reported(tmp_path, 'solve', path, *options, '--covariance', code=3)
     shown = capsys.readouterr()
     assert 'undetermined: 1 pose of robot A from A7 on' in shown.err
     assert 'A: undetermined' in shown.out
-    report = json.loads((tmp_path / 'r.json').read_text())
     assert report['cost_final'] == pytest.approx(1 / 3, rel=1e-3)

@@ -171,13 +171,12 @@ def test_false_fixes_alone_on_the_field_are_rejected(metres, when):
     assert max(drive.errors) < 1.0
 
 
-def test_a_first_message_from_the_future_costs_itself_only():
-    drive = Drive().play([(-1.0, BODY.odometry(0.0, ODOMETRY, stamp_ns=ns(1e4)))])
-    assert drive.located and drive.error_m < 0.1 and drive.dropped('odometry') == {'implausible': 1}
-    assert 'did not go with what followed: dropped' in drive.told
-
-
-def test_the_first_place_of_an_antenna_need_not_be_believed():
-    """100 m away is no antenna of this robot."""
-    drive = Drive().play([(-1.0, frame(far(1e4)))])
-    assert drive.located and drive.error_m < 0.1 and not drive.dropped('frames')
+@pytest.mark.parametrize(('sample', 'dropped', 'told'), [
+    (BODY.odometry(0.0, ODOMETRY, stamp_ns=ns(1e4)), {'implausible': 1},
+     'did not go with what followed: dropped'),
+    # 10 km away is no antenna of this robot.
+    (frame(far(1e4)), {}, '')], ids=['odometry from the future', 'an antenna far away'])
+def test_a_first_message_that_is_absurd_costs_itself_only(sample, dropped, told):
+    drive = Drive().play([(-1.0, sample)])
+    assert drive.located and drive.error_m < 0.1
+    assert drive.dropped(sample.kind) == dropped and told in drive.told

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from report_paths import reported
 from waiting import python
 
 from sparser_ros.backend.replay import replay
@@ -32,17 +33,10 @@ def bag(tmp_path_factory):
     return folder
 
 
-def replayed(folder, *arguments, code=0):
-    """The report of a replay that ends with this code."""
-    path = folder / 'r.json'
-    assert main(['replay', *map(str, arguments), '--report', str(path)]) == code
-    return json.loads(path.read_text())
-
-
 def test_the_report_says_what_came_in_and_what_came_out(bag, tmp_path, capsys):
-    report = replayed(
-        tmp_path, bag / 'bag', '--config', bag / 'c.yaml', '--tum', tmp_path / 'tum', '--plot',
-        tmp_path / 'map.png')
+    report = reported(
+        tmp_path, 'replay', bag / 'bag', '--config', bag / 'c.yaml', '--tum', tmp_path / 'tum',
+        '--plot', tmp_path / 'map.png')
     for kind in ('odometry', 'ranges'):
         counts = report['counts'][kind]
         assert counts['received'] > 200
@@ -76,7 +70,7 @@ def test_of_a_damaged_bag_is_used_what_can_be_read(bag, tmp_path, capsys):
         database.execute("UPDATE messages SET data = x'00010000ff' WHERE id = ?", row)
     (tmp_path / 'bag' / 'metadata.yaml').unlink()
     arguments = [tmp_path / 'bag', '--config', bag / 'c.yaml']
-    warnings = ' '.join(replayed(tmp_path, *arguments)['warnings'])
+    warnings = ' '.join(reported(tmp_path, 'replay', *arguments)['warnings'])
     assert 'metadata.yaml is missing' in warnings
     assert '1 of the messages on /uwb/ranges dropped' in warnings
     data = file.read_bytes()
@@ -139,7 +133,7 @@ def test_the_real_recording_places_everybody(data_dir):
 
 
 def test_without_a_configuration_one_is_drafted(bag, tmp_path, capsys):
-    report = replayed(tmp_path, bag / 'bag')
+    report = reported(tmp_path, 'replay', bag / 'bag')
     text = capsys.readouterr().err
     assert f'sparser info {bag / "bag"} --config FILE' in text
     assert 'drafted: A rides on A, B rides on B, by names and motion' in text
@@ -149,7 +143,8 @@ def test_without_a_configuration_one_is_drafted(bag, tmp_path, capsys):
 
 def test_the_shipped_sample_is_compared_with_its_sparse_truth(tmp_path, capsys):
     sample = Path(__file__).parents[3] / 'docs' / 'samples' / 'two_robots'
-    truth = replayed(tmp_path, f'{sample}.mcap', '--config', f'{sample}.yaml')['truth']
+    truth = reported(
+        tmp_path, 'replay', f'{sample}.mcap', '--config', f'{sample}.yaml')['truth']
     assert truth['aligned_on'] == ['A', 'B']
     assert (truth['compared'], truth['keyframes']) == (130, 132)
     assert truth['ate_rmse_m'] < 0.12
@@ -160,8 +155,8 @@ def test_the_shipped_sample_is_compared_with_its_sparse_truth(tmp_path, capsys):
 def test_a_configuration_that_fits_nothing_is_explained(bag, tmp_path, capsys):
     config = tmp_path / 'c.yaml'
     config.write_text('robots: [robot]\n')
-    report = replayed(tmp_path, bag / 'bag', '--config', config, '--plot', tmp_path / 'map.png',
-                      code=3)
+    report = reported(tmp_path, 'replay', bag / 'bag', '--config', config, '--plot',
+                      tmp_path / 'map.png', code=3)
     shown = capsys.readouterr()
     assert 'there is no topic /robot/odom (odometry.topic)' in shown.err
     assert 'undetermined: robot: no odometry' in shown.err

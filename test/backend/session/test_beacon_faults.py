@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import World, graph_of, heard
+from backend_world import graph_of, heard, two_robots
 
 from sparser_ros.backend.integrity.faults import MOVED, ranges_of
 from sparser_ros.backend.integrity.places import move_of
@@ -16,12 +16,8 @@ HALF = STEPS // 2
 WAY = {2: np.array([2.0, -1.5]), 3: np.array([1.0, -1.5, 1.5])}
 
 
-def world(kind='curved', seed=3, dimension=2, known=()):
-    starts = np.array([[0, 0, 0], [5, 2, 1]], float)[:, :dimension]
-    beacons = np.array(
-        [[3, 7, 2], [-4, 1, -3], [6, -3, 1], [0, -6, -2]], float)[:, :dimension]
-    return World([kind, kind], starts, beacons=beacons, steps=STEPS, seed=seed,
-                 dimension=dimension, known=known)
+def world(kind='curved', seed=3, **options):
+    return two_robots(4, kind, steps=STEPS, seed=seed, **options)
 
 
 def with_lengths(increments, true, change):

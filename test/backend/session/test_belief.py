@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from backend_world import BEACONS, ROBUST, World, config, graph_of, lived, longer, pair_world, ticks
+from dense import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -246,11 +247,7 @@ def test_errors_pass_their_level_no_more_often_than_the_risk_says(size):
     config = IntegrityConfig(risk=0.05, fault_probability=0.2 / 3)
     random, parts, count = np.random.default_rng(5), np.array([1, 2, 1]), 4000
     owner, floor = np.repeat(np.arange(3), parts), 0.3
-    J, G = random.normal(size=(60, 4)), np.zeros((60, 4))
-    for column in range(4):
-        G[random.choice(60, 20, replace=False), column] = random.normal(1.0, 0.3, 20)
-    inverse = np.linalg.inv(J.T @ J)
-    P = np.eye(60) - J @ inverse @ J.T
+    J, G, inverse, P, _ = drawn(4)
     at_fault = np.where(random.random(count) < 0.2, random.integers(3, size=count), -1)
     theta = np.zeros((count, 4))
     for one, c in enumerate(parts):

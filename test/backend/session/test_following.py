@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import World, added_up, config, graph_of, ticks, with_false_ranges
+from backend_world import World, added_up, config, graph_of, ticks, two_robots, with_false_ranges
 
 from sparser_ros.backend.session.contest import run
 from sparser_ros.backend.session.continuation import continued, with_tail
@@ -26,10 +26,7 @@ def settings(**options):
 
 
 def world_of(seed=0, dimension=2, steps=60):
-    d = dimension
-    starts = np.array([[0, 0, 0], [5, 2, 1]])[:, :d]
-    beacons = np.array([[3, 7, 2], [-4, 1, -1], [6, -3, 3], [1, -6, -2]])[:d + 1, :d]
-    return World(['curved'] * 2, starts, beacons, steps, seed, dimension=d)
+    return two_robots(dimension + 1, dimension=dimension, steps=steps, seed=seed)
 
 
 def followed(solutions):
@@ -113,7 +110,10 @@ def test_another_configuration_holds_from_the_next_tick_on():
     assert followed([last])[0] and last.stats.kernel == 'huber'
 
 
-def closed_loop(world, shift):
+@pytest.mark.parametrize(('shift', 'believed'), [(0.0, True), (10.0, False), (1000.0, False)])
+def test_a_closure_after_a_long_drift_is_tried_before_it_is_rejected(shift, believed):
+    world = World(
+        ['curved'], np.zeros((1, 2)), beacons=np.array([[3.0, 7.0]]), seed=1, steps=200)
     increments = world.increments(12)
     walk = [one.replaced(ranges=one.ranges.take(slice(0))) for one in increments[2:]]
     truth, back, at = world.truth, 3, len(world.truth.rotation) - 1
@@ -123,17 +123,10 @@ def closed_loop(world, shift):
         (truth.rotation[back].T @ to_last)[None], np.array([MILLIMETRE**-2]),
         np.array([MILLIMETRE**-2]), np.zeros(1, dtype=bool), np.zeros(1, dtype=np.int64))
     last = walk[-1].replaced(relative_poses=walk[-1].relative_poses.append(closure))
-    return [*increments[:2], *walk[:-1], last]
-
-
-@pytest.mark.parametrize(('shift', 'believed'), [(0.0, True), (10.0, False), (1000.0, False)])
-def test_a_closure_after_a_long_drift_is_tried_before_it_is_rejected(shift, believed):
-    world = World(
-        ['curved'], np.zeros((1, 2)), beacons=np.array([[3.0, 7.0]]), seed=1, steps=200)
     solver = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
     session = Session(config(robots=('A',), solver=solver))
     costs = []
-    for number, one in enumerate(closed_loop(world, shift)):
+    for number, one in enumerate([*increments[:2], *walk[:-1], last]):
         session.add(one)
         # Audits place the start, and try what came last.
         solution = session.solve(number in (1, 11))

@@ -59,11 +59,13 @@ def taken_off(auditor, verdict):
     return rows[np.abs(length_m) > 1e-9], length_m[np.abs(length_m) > 1e-9]
 
 
-@pytest.mark.parametrize(('robots', 'name', 'length_m'), [
-    (2, 'B', LENGTH_M), (2, 'B', -0.5), (1, 'A', -0.4)])
-def test_a_radio_that_is_long_is_told_and_counts_by_what_is_left(robots, name, length_m):
+@pytest.mark.parametrize(('options', 'name', 'length_m'), [
+    ({}, 'B', LENGTH_M), ({}, 'B', -0.5), ({'robots': 1}, 'A', -0.4),
+    # A beacon that nobody surveyed, among known ones.
+    ({'steps': 80, 'known': range(3)}, 'L3', LENGTH_M)])
+def test_a_radio_that_is_long_is_told_and_counts_by_what_is_left(options, name, length_m):
     """One robot has the bias of all radios too: of two with the same ranges none stands out."""
-    world = pair_world(robots=robots)
+    world = pair_world(**options)
     verdict = audited(world, Auditor(config(robots=world.names, solver=GM)), name, length_m)
     bias_m = verdict.treatment.radio_errors.bias_m
     assert bias_m == {name: pytest.approx(length_m, abs=0.05)}
@@ -97,17 +99,6 @@ def test_a_known_beacon_keeps_its_ranges():
     verdict = audited(pair_world(), Auditor(options()), name='L0')
     assert not verdict.treatment.radio_errors.bias_m
     assert any(one.subject == 'L0' for one in verdict.findings)
-
-
-def test_the_length_of_a_beacon_that_nobody_surveyed_is_found_among_known_ones():
-    verdict = audited(pair_world(steps=80, known=range(3)), Auditor(options()), name='L3')
-    assert verdict.treatment.radio_errors.bias_m == {'L3': pytest.approx(LENGTH_M, abs=0.1)}
-
-
-def test_no_length_is_taken_off_radios_that_are_right():
-    for seed in range(5):
-        verdict = audited(pair_world(seed=seed), Auditor(options()), length_m=0.0)
-        assert not verdict.treatment.radio_errors
 
 
 def test_a_length_that_is_over_is_taken_off_the_ranges_before():
@@ -177,10 +168,11 @@ def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
     assert map_error_m(pair_world(), verdict.estimate) < 0.05
 
 
-@pytest.mark.parametrize('factor', [0.98, 1.02])
-def test_odometry_of_another_size_is_no_length_of_all_ranges(factor):
-    for seed in range(4):
-        (whole,) = pair_world(steps=80, known=(), seed=seed).increments(1)
+@pytest.mark.parametrize(('factor', 'place'), [
+    (1.0, {}), *((factor, {'steps': 80, 'known': ()}) for factor in (0.98, 1.02))])
+def test_nothing_is_taken_off_radios_that_are_right_whatever_the_size_of_odometry(factor, place):
+    for seed in range(5):
+        (whole,) = pair_world(seed=seed, **place).increments(1)
         rel = whole.relative_poses
         auditor = filled(Auditor(options()), [whole.replaced(
             relative_poses=rel.replaced(translation=factor * rel.translation))])

@@ -16,12 +16,6 @@ from sparser_ros.linalg.rotations import rotvec_to_matrix
 from sparser_ros.solver import solve
 
 
-def boastful(increment, times):
-    """The increment with ranges that claim so many times less noise than they have."""
-    return increment.replaced(ranges=increment.ranges.replaced(
-        precision=increment.ranges.precision * times**2))
-
-
 def found_at_the_truth(world, change=lambda one: one, move=lambda place: place):
     truth = world.truth
     return white_range_noise(
@@ -62,7 +56,9 @@ def test_of_few_ranges_nothing_is_known():
 @pytest.mark.parametrize('times', [1.0, 3.0, 10.0])
 def test_robots_are_placed_whatever_noise_their_ranges_claim(times):
     world, session = two_robots(steps=120, seed=3), Session(config(solver=ROBUST))
-    ticks(session, [boastful(one, times) for one in world.increments(8)])
+    # Ranges claim so many times less noise than they have.
+    ticks(session, [one.replaced(ranges=one.ranges.replaced(
+        precision=one.ranges.precision * times**2)) for one in world.increments(8)])
     solution = session.solve(True)
     assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
     assert np.max(errors_in_map(world, solution)) < 0.3

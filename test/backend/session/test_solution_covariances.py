@@ -147,14 +147,6 @@ def solutions(seed, steps=36, ticks=12):
         yield world, session.solve()
 
 
-def error_of(world, solution, robot):
-    """Of a newest position, the path of A laid on its true place."""
-    found = solution.estimate.translation
-    true, own = world.truth.translation[:len(found)], slice(world.names.index(robot), None, 2)
-    turn, shift = align(found[::2], true[::2])
-    return turn @ found[own][-1] + shift - true[own][-1]
-
-
 def test_a_place_that_may_be_the_mirrored_one_has_that_in_its_covariance():
     """Under a normal law three standard deviations hold all but 1 %, and 15 m are no noise."""
     floats, far = 0, 0
@@ -164,7 +156,11 @@ def test_a_place_that_may_be_the_mirrored_one_has_that_in_its_covariance():
             if fix is not Fix.FLOAT:
                 continue
             covariance = solution.covariances.of('B')[:2, :2]
-            error = error_of(world, solution, 'B')
+            # The path of A is laid on its true place.
+            found = solution.estimate.translation
+            true = world.truth.translation[:len(found)]
+            turn, shift = align(found[::2], true[::2])
+            error = turn @ found[-1] + shift - true[-1]
             floats += 1
             far += np.linalg.norm(error) > 3 * np.sqrt(np.trace(covariance))
     assert floats >= 30
