@@ -273,7 +273,7 @@ def summary(result: dict[str, Any], out: Path) -> str:
         f'  graph        {result.get("n_poses", 0)} poses, {result.get("n_ranges", 0)} ranges, '
         f'{result.get("n_sightings", 0)} sightings, {result.get("n_landmarks", 0)} beacons',
         f'  cost         {text(result.get("cost_final"))}'
-        + (f', on the file {text(result["cost_on_file"])} {result.get("cost_on_file_note", "")}'
+        + (f', on the file {text(result["cost_on_file"])} {result["cost_on_file_note"]}'.rstrip()
            if 'cost_on_file_note' in result else '')
         + (f', solved from there {text(result["cost_on_file_solved"])}'
            if result['cost_on_file_solved'] is not None else ''),
