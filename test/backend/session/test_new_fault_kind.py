@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import GM, config, filled, map_error_m, pair_world
+from backend_world import GM, config, filled, longer, map_error_m, pair_world
 
 from sparser_ros.backend.integrity.faults import KINDS, FaultKind
 from sparser_ros.backend.session.auditor import Auditor
@@ -43,13 +43,11 @@ def range_shares(monkeypatch):
 
 def stretched(world, share):
     """The increments of a world in which ranges of B are too long by a share."""
-    whole = GraphStore(2)
+    whole, b = GraphStore(2), world.names.index('B')
     for one in world.increments(2):
         whole.add(one)
-        ranges, b = one.ranges, world.names.index('B')
-        of_b = (owners(whole.graph, ranges.source) == b) | (owners(whole.graph, ranges.target) == b)
-        yield one.replaced(ranges=ranges.replaced(
-            distance_m=ranges.distance_m * np.where(of_b, 1 + share, 1.0)))
+        ends = [owners(whole.graph, end) for end in (one.ranges.source, one.ranges.target)]
+        yield longer(one, share * one.ranges.distance_m * ((ends[0] == b) | (ends[1] == b)))
 
 
 @pytest.mark.parametrize('share', [0.0, 0.03])
