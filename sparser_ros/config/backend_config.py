@@ -45,9 +45,8 @@ class AuditConfig:
         'by this, in data time, than the newest one; half of it makes an audit due', unit='s',
         lower=1.0, upper=1e6, live=True)
     niceness: int = option(
-        3, 'scheduling priority of the auditor process: it yields to the tracker; at 10, processes '
-        'that keep every core busy leave it no time, and robots wait to be located', lower=0,
-        upper=19)
+        3, 'scheduling priority of the auditor process: it yields to the tracker; the larger, the '
+        'later robots are located beside processes that keep every core busy', lower=0, upper=19)
 
 
 @dataclass(frozen=True)
