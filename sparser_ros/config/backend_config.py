@@ -121,8 +121,9 @@ class IntegrityConfig:
         True, 'odometry that the ranges deny for a while, as when wheels slip, is left out there, '
         'and its robot placed anew; false: only reported', live=True)
     solve_odometry: bool = option(
-        True, 'the map is solved with the share by which odometry is too long, and the rate by '
-        'which it turns, where these are likely; false: only reported', live=True)
+        True, 'the map is solved with the share by which odometry is too long, the rate by which '
+        'it turns, and the drift of altimeters, where these are likely; false: only reported',
+        live=True)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ tests only make alarms rarer. Tests of one window and of its neighbours count as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtri
@@ -32,14 +32,20 @@ from .doubts import (
     kept_weights,
     lasting,
 )
-from .faults import JUMP, hypotheses_of
+from .faults import JUMP, Fault, hypotheses_of
 from .hypotheses import ALTIMETER, ANTENNA, HEIGHT, Hypothesis, common_hypotheses
 from .linear_model import LinearModel, Scores, linear_model
-from .odometry_errors import OdometryErrors
 from .places import frame_reason, known_beacons, swapped_or_misplaced
 from .selection import DETERMINED, gains_alone, scores_of, selected
 from .stretches import beacon_steps, shifts
-from .undetected import HiddenFaults, hidden_faults, solved_faults, stands_out, with_likely
+from .undetected import (
+    HiddenFaults,
+    hidden_faults,
+    sizes_by_key,
+    solved_faults,
+    stands_out,
+    with_likely,
+)
 
 _ODD_HEIGHTS = 0.05
 """Share of heights that do not fit which is ordinary: thresholds, stairs, people."""
@@ -74,18 +80,18 @@ class Examination:
     bursts: tuple[FaultyRanges, ...] = ()
     """Ranges that are faulty together, of the `range_burst` findings."""
     undetected: HiddenFaults | None = None
-    errors: OdometryErrors = field(default_factory=OdometryErrors)
-    """What is to be taken off odometry."""
+    solved: tuple[Fault, ...] = ()
+    """Faults whose sizes the map is to be solved with."""
 
 
 def examine(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], config: IntegrityConfig,
-    gauge: int | None = None, errors: OdometryErrors | None = None,
+    gauge: int | None = None, solved: Sequence[Fault] = (),
 ) -> Examination:
     """Examine an estimate of a graph under its robust weights (a missing table = all 1).
 
-    `gauge` is the pose that map is relative to, None where absolute data fix map. `errors` are
-    taken off the odometry of the graph.
+    `gauge` is the pose that map is relative to, None where absolute data fix map. The sizes of
+    `solved` faults are taken off the measurements of the graph.
     """
     if graph.n_poses == 0 or len(graph.ranges) + len(graph.relative_poses) == 0:
         return Examination()
@@ -103,10 +109,9 @@ def examine(
         *(step for step in beacon_steps(
             sources, range_directions(graph, estimate), root * rows.whitened,
             root * np.sqrt(graph.ranges.precision), config) if step.source not in taken)]
-    errors = errors or OdometryErrors()
     findings, undetected, likely = _explained(
         graph, estimate, weights, sources, rows, doubts, in_bursts[:_MOST_BURSTS], stretches,
-        false_alarm, config, gauge, errors)
+        false_alarm, config, gauge, solved)
     named = {name for finding in findings for name in finding.subjects}
     findings += [doubt_finding(sources, doubt) for doubt in doubts
                  if sources.names[doubt.source] not in named]
@@ -162,8 +167,8 @@ def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> f
 def _explained(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: RangeEnds, rows: Rows,
     doubts: list[Doubt], found_bursts: list[Stretch], stretches: list[Stretch], false_alarm: float,
-    config: IntegrityConfig, gauge: int | None, errors: OdometryErrors,
-) -> tuple[list[Finding], HiddenFaults, OdometryErrors]:
+    config: IntegrityConfig, gauge: int | None, solved: Sequence[Fault],
+) -> tuple[list[Finding], HiddenFaults, tuple[Fault, ...]]:
     """Faults with a cause: swapped labels, misplaced beacons, biases, odometry; and what may
     hide."""
     gain = float(chdtri(graph.dimension, false_alarm))
@@ -173,16 +178,17 @@ def _explained(
         for burst in found_bursts:
             kept['ranges'][burst.rows] = 1.0
     model = linear_model(graph, estimate, kept)
-    tested = hypotheses_of(model, sources, (*found_bursts, *stretches), config)
+    tested = hypotheses_of(model, sources, (*found_bursts, *stretches), config, solved)
     every = [*tested, *common_hypotheses(tested)]
     scores = scores_of(model, every)
-    solved = solved_faults(scores, every, errors, config)
+    beside = solved_faults(scores, every, solved, config)
     factor = _noise(model, scores)
     undetected = hidden_faults(
-        graph, estimate, solved.scores, solved.others, gauge, config, factor, solved.root)
+        graph, estimate, beside.scores, beside.others, gauge, config, factor, beside.root)
     # What is taken off is found as if it were not.
+    size = sizes_by_key(solved)
     sizes = np.concatenate([
-        np.full(fault.columns.shape[1], errors.size.get((fault.kind, fault.subject), 0.0))
+        np.full(fault.columns.shape[1], size.get(fault.key, 0.0))
         for fault in every]) if every else np.zeros(0)
     scores = replace(scores, score=scores.score - scores.information @ sizes)
     # Beside other faults an antenna explains a bit of everything: it must be the likeliest alone.
@@ -208,7 +214,7 @@ def _explained(
     findings += [fault.finding(theta) for fault, theta in faults if fault.subject not in named]
     # A stretch and a step of one beacon are one fault: what explains most comes first.
     first = {(finding.kind, finding.subject): finding for finding in reversed(findings)}
-    return list(first.values())[::-1], undetected, with_likely(solved, undetected, config)
+    return list(first.values())[::-1], undetected, with_likely(beside, undetected, config)
 
 
 def _noise(model: LinearModel, scores: Scores) -> float:

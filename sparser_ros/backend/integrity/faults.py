@@ -17,20 +17,25 @@ import scipy.sparse as sp
 
 from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
-from ...graph import Graph, Ranges, RelativePoses, Table, Verticals
+from ...graph import Graph, Heights, Ranges, RelativePoses, Table, Verticals
 from ...graph.ends import RangeEnds, owners, range_ends, stamps_of
 from ...graph.finding import Finding
 from .doubts import Stretch, in_stretch, too_long
 from .hypotheses import (
     ALTIMETER,
     ANTENNA,
+    DRIFT_FLOOR_M,
     HEIGHT,
+    ONGOING,
     Hypothesis,
+    Span,
+    altimeter_drift,
     altimeter_drifts,
     antenna_places,
     antennas,
     beacon_heights,
     beacon_places,
+    drifted,
     length_columns,
     odometry_jumps,
     odometry_lengths,
@@ -65,8 +70,6 @@ JUMP = 'odometry_jump'
 """Odometry was wrong once."""
 FAILED = 'odometry_failed'
 """Odometry does not hold for a while, which ends within the step after its interval."""
-ONGOING = 2**63 - 1
-"""End of what goes on, ns."""
 ALWAYS = ((0, ONGOING),)
 _TOLD_M = 0.01
 """Axes along which an antenna is moved by less are not told."""
@@ -82,7 +85,7 @@ class Fault:
     """A robot, beacon, ALL_RADIOS or ALL_ROBOTS."""
     size: tuple[float, ...] = ()
     """In the units of its kind; () = not known, or it has none."""
-    spans: tuple[tuple[int, int], ...] = ALWAYS
+    spans: tuple[Span, ...] = ALWAYS
     """First and last stamp of each interval, ascending."""
     end_ns: int = 0
     """Of the last measurement that showed it."""
@@ -174,6 +177,10 @@ class FaultKind:
     measured again at every audit; without `hypotheses` of its own it is one of every radio."""
     floor: Callable[[IntegrityConfig], float] = _bias_floor
     """Size below which it is no fault."""
+    in_map: bool = False
+    """Whether its size becomes a part of the map once the fault is likely."""
+    in_force: Callable[[Fault, LinearModel], Hypothesis] | None = None
+    """The hypothesis of one whose size is a part of the map, of a kind with times."""
     in_levels: bool = True
     """Whether protection levels allow for it: not where only data that speak for it make it
     likely."""
@@ -271,6 +278,19 @@ def _odometry_corrected(faults: Sequence[Fault], graph: Graph, table: Table) -> 
         {(fault.kind, fault.subject): fault.size[0] for fault in faults}).off(graph, table)
 
 
+def _without_drifts(faults: Sequence[Fault], graph: Graph, table: Table) -> Table:
+    assert isinstance(table, Heights)
+    owner, stamps, height = owners(graph, table.point), stamps_of(graph, table), table.height_m
+    for fault in faults:
+        own = owner == _number(graph.robots, fault.subject)
+        height = height - np.where(own, fault.size[0] * drifted(fault.spans[0], stamps), 0.0)
+    return table.replaced(height_m=height)
+
+
+def _drift_in_force(fault: Fault, model: LinearModel) -> Hypothesis:
+    return altimeter_drift(model, fault.subject, fault.spans[0])
+
+
 def _broken(fault: Fault, graph: Graph, table: Table) -> Mask:
     """Odometry over the interval of a failure."""
     assert isinstance(table, RelativePoses)
@@ -361,15 +381,19 @@ KINDS: dict[str, FaultKind] = {
         frees_place=True),
     HEIGHT: FaultKind(hypotheses=beacon_heights),
     ALTIMETER: FaultKind(
-        suspicion='the altimeter of {} drifts', hypotheses=altimeter_drifts, in_levels=False),
+        suspicion='the altimeter of {} drifts', hypotheses=altimeter_drifts,
+        floor=lambda _: DRIFT_FLOOR_M, in_map=True, in_force=_drift_in_force, in_levels=False,
+        corrected={'heights': _without_drifts}),
     ANTENNA: FaultKind(
         _antenna_words, 'the antenna of {} does not stand where its lever_arm says', antennas,
         _of_antenna, in_levels=False, corrected={'ranges': _with_antennas}),
     SCALE: FaultKind(
         suspicion='the odometry of {} is too long or too short', hypotheses=odometry_lengths,
+        floor=lambda config: config.scale_floor, in_map=True,
         corrected={'relative_poses': _odometry_corrected}),
     TURN: FaultKind(
         suspicion='the odometry of {} turns by itself', hypotheses=odometry_rates,
+        floor=lambda config: config.turn_floor_rad_s, in_map=True,
         corrected={'relative_poses': _odometry_corrected}),
     JUMP: FaultKind(hypotheses=odometry_jumps),
     BURST: FaultKind(
@@ -389,13 +413,19 @@ robot that flies straight on show a drift of its altimeter.
 
 
 def hypotheses_of(
-    model: LinearModel, sources: RangeEnds, shared: Sequence[Stretch], config: IntegrityConfig
+    model: LinearModel, sources: RangeEnds, shared: Sequence[Stretch], config: IntegrityConfig,
+    solved: Sequence[Fault] = (),
 ) -> list[Hypothesis]:
-    """All single faults that are tested at an estimate."""
+    """All single faults that are tested at an estimate; `solved` ones are a part of it."""
+    in_force = {
+        own.key: own for fault in solved if (sized := KINDS[fault.kind].in_force) is not None
+        for own in (sized(fault, model),)}
     hypotheses = [shared_error(model, sources, error, config) for error in shared]
+    hypotheses += in_force.values()
     for kind, row in KINDS.items():
         if row.hypotheses is not None:
-            hypotheses += row.hypotheses(model, sources, config)
+            hypotheses += [fault for fault in row.hypotheses(model, sources, config)
+                           if fault.key not in in_force]
         elif row.columns is not None:
             hypotheses += [
                 Hypothesis(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +29,11 @@ _LEAST_HEIGHT_M, _MOST_HEIGHT_M = 0.7, 6.0
 """
 ALTIMETER = 'altimeter_drift'
 """Kind of a barometer that wanders more than it claims."""
-_DRIFT_PARTS, _DRIFT_FLOOR_M, _LONGEST_DRIFT_S = 8, 0.2, 300.0
+ONGOING = 2**63 - 1
+"""End of what goes on, ns."""
+Span = tuple[int, int]
+"""First and last stamp of an interval, ns."""
+_DRIFT_PARTS, DRIFT_FLOOR_M, _LONGEST_DRIFT_S = 8, 0.2, 300.0
 """It begins to do so in one of these parts of the newest stretch, and ends in one, for good. The
 errors of a sound one stay within that floor."""
 _STRETCH_M = 2.0
@@ -56,8 +61,14 @@ class Hypothesis:
     least: float = -np.inf
     """Of one parameter: smaller ones make no sense, nor do those beyond `most`."""
     most: float = np.inf
-    seconds: float = 0.0
-    """So long it has grown at a constant rate; 0 = it does not grow with time by itself."""
+    span: Span | None = None
+    """Of what has not been so all the time; ONGOING = it grows at a constant rate, and the
+    parameter is that rate."""
+
+    @property
+    def key(self) -> tuple[str, str, Span | None]:
+        """What tells it from others."""
+        return self.kind, self.subject, self.span
 
 
 def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -233,6 +244,24 @@ def _hangs(subject: str, theta: Array) -> Finding:
         f'antennas of the robots: set height_m of {radios}', height, 'm')
 
 
+def drift_seconds(span: Span, newest_ns: int) -> float:
+    """How long a drift with a rate has gone on; 1 for one that has ended, whose size is metres."""
+    return (newest_ns - span[0]) * 1e-9 if span[1] == ONGOING else 1.0
+
+
+def drifted(span: Span, stamp_ns: Index) -> Array:
+    """(k,): how much heights have drifted at stamps, in units of the size of the drift.
+
+    One without a duration is a step.
+    """
+    begin, end = span
+    if end == ONGOING:
+        return np.asarray(np.maximum(stamp_ns - begin, 0) * 1e-9)
+    if end <= begin:
+        return np.asarray(stamp_ns > begin, dtype=float)
+    return np.asarray(np.clip((stamp_ns - begin) / (end - begin), 0.0, 1.0))
+
+
 def altimeter_drifts(
     model: LinearModel, _: RangeEnds, __: IntegrityConfig
 ) -> list[Hypothesis]:
@@ -243,47 +272,50 @@ def altimeter_drifts(
     the probability of a fault, and every later end of a part is as likely to be the end.
     """
     graph, table = model.graph, model.graph.heights
-    if not len(table):
-        return []
-    root = model.root('heights', table.precision)
     owner, stamp_ns = owners(graph, table.point), stamps_of(graph, table)
-    worst, hypotheses = _worst_edges(model), []
+    worst, hypotheses = _worst_edges(model) if len(table) else {}, []
     for number, name in enumerate(graph.robots):
-        own = np.flatnonzero(owner == number)
+        own = stamp_ns[owner == number]
         if len(own) < 2:
             continue
-        newest_ns = int(stamp_ns[own].max())
-        ago = (newest_ns - stamp_ns[own]) * 1e-9
-        span = min(float(ago.max()), _LONGEST_DRIFT_S)
-        edges = np.linspace(0.0, max(span, 1e-3), _DRIFT_PARTS + 1)
-        end, begin = np.triu_indices(_DRIFT_PARTS + 1, 1)
-        ramps = np.clip((edges[begin] - ago[:, None]) / (edges[begin] - edges[end]), 0.0, 1.0)
-        lengths, until, times = edges[begin] - edges[end], edges[end], begin
+        newest_ns = int(own.max())
+        part_ns = max(min(int(np.ptp(own)), round(_LONGEST_DRIFT_S * 1e9)), 1) // _DRIFT_PARTS + 1
+        spans = [
+            ((newest_ns - begin * part_ns, newest_ns - end * part_ns if end else ONGOING), begin)
+            for end, begin in combinations(range(_DRIFT_PARTS + 1), 2)]
         if name in worst:
             # Where its odometry is bent most it may have stepped: onto a table, off a roof.
             edge, count = worst[name]
             step_ns = int(graph.poses.stamp_ns[graph.relative_poses.i[edge]])
-            ramps = np.column_stack([ramps, stamp_ns[own] > step_ns])
-            lengths, times = np.append(lengths, 0.0), np.append(times, count)
-            until = np.append(until, max(newest_ns - step_ns, 0) * 1e-9)
-        columns = model.columns('heights', own, root[own, None] * ramps)
-        hypotheses += [
-            Hypothesis(
-                ALTIMETER, name, columns[:, [k]], _DRIFT_FLOOR_M,
-                partial(_drifts, name, length, ago_s), tests, seconds=0.0 if ago_s else length)
-            for k, (length, ago_s, tests) in enumerate(zip(
-                lengths.tolist(), until.tolist(), times.tolist(), strict=True))]
+            spans.append(((step_ns, step_ns), count))
+        hypotheses += [altimeter_drift(model, name, span, tests) for span, tests in spans]
     return hypotheses
 
 
-def _drifts(name: str, seconds: float, ago: float, theta: Array) -> Finding:
-    which = 'high' if theta[0] > 0 else 'low'
+def altimeter_drift(
+    model: LinearModel, name: str, span: Span, tests: int = 1
+) -> Hypothesis:
+    """The heights of a robot drift within a span, picked from so many."""
+    graph, table = model.graph, model.graph.heights
+    stamp_ns = stamps_of(graph, table)
+    own = np.flatnonzero(owners(graph, table.point) == graph.robots.index(name))
+    newest_ns = int(np.max(stamp_ns[own], initial=span[0]))
+    columns = model.columns('heights', own, (
+        model.root('heights', table.precision)[own] * drifted(span, stamp_ns[own]))[:, None])
+    return Hypothesis(
+        ALTIMETER, name, columns, DRIFT_FLOOR_M / drift_seconds(span, newest_ns),
+        partial(_drifts, name, span, newest_ns), tests, span=span)
+
+
+def _drifts(name: str, span: Span, newest_ns: int, theta: Array) -> Finding:
+    metres = float(theta[0]) * drift_seconds(span, newest_ns)
+    seconds, ago = (min(span[1], newest_ns) - span[0]) * 1e-9, max(newest_ns - span[1], 0) * 1e-9
+    which = 'high' if metres > 0 else 'low'
     speed = f'within {seconds:.0f} s' if seconds else 'at once'
     until = f', {"until " if seconds else ""}{ago:.0f} s ago' if ago else ''
     return Finding(
-        ALTIMETER, name, f'the heights of {name} have come to be {abs(theta[0]):.1f} m too '
-        f'{which} {speed}{until}: its altimeter drifts, or stands over something '
-        'else', float(theta[0]), 'm')
+        ALTIMETER, name, f'the heights of {name} have come to be {abs(metres):.1f} m too '
+        f'{which} {speed}{until}: its altimeter drifts, or stands over something else', metres, 'm')
 
 
 # -- odometry --------------------------------------------------------------------------------------

@@ -42,14 +42,14 @@ from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.rotations import rotation_jacobian
-from .faults import KINDS
-from .hypotheses import Hypothesis
+from .faults import ALWAYS, KINDS, Fault
+from .hypotheses import DRIFT_FLOOR_M, ONGOING, Hypothesis, Span
 from .linear_model import Scores, keyframes_of, newest_poses
-from .odometry_errors import ALL_ROBOTS, SCALE, TURN, OdometryErrors
+from .odometry_errors import ALL_ROBOTS
 
 TAKEN, DROPPED = 0.5, 0.1
-"""Probability of a fault of odometry from which on the map is solved with its size, and odds below
-which it no longer is. Solving for a fault that is none hides the true one: it must be likelier than
+"""Probability of a fault from which on the map is solved with its size, and odds below which it no
+longer is. Solving for a fault that is none hides the true one: it must be likelier than
 not."""
 
 
@@ -227,8 +227,8 @@ def hidden_faults(
 class SolvedFaults:
     """Faults whose size the map is solved with, and what the others are beside these."""
 
-    errors: OdometryErrors
-    """Their best sizes, and those of faults that have become likely."""
+    faults: tuple[Fault, ...]
+    """With their best sizes; without those that have become unlikely."""
     others: tuple[Hypothesis, ...]
     scores: Scores
     """Of the others, the solved sizes being free within their prior."""
@@ -237,22 +237,22 @@ class SolvedFaults:
 
 
 def solved_faults(
-    scores: Scores, hypotheses: Sequence[Hypothesis], errors: OdometryErrors,
+    scores: Scores, hypotheses: Sequence[Hypothesis], solved: Sequence[Fault],
     config: IntegrityConfig,
 ) -> SolvedFaults:
-    """At an estimate of the graph from whose odometry `errors` are taken off.
+    """At an estimate of a graph from whose measurements the sizes of `solved` are taken off.
 
-    The sizes have the prior of a faulty source. An error whose fault has become unlikely
+    The sizes have the prior of a faulty source. A fault that has become unlikely
     (`fault_probability` and the Bayes factor) is dropped.
     """
-    names = [(fault.kind, fault.subject) for fault in hypotheses]
+    size = sizes_by_key(solved)
     sizes = [fault.columns.shape[1] for fault in hypotheses]
     ends = np.cumsum(sizes)
-    own = [k for k, name in enumerate(names) if name in errors.size]
+    own = [k for k, fault in enumerate(hypotheses) if fault.key in size]
     inside = np.array([ends[k] - 1 for k in own], dtype=np.int64)
     outside = np.setdiff1d(np.arange(int(sum(sizes))), inside)
     others = tuple(fault for k, fault in enumerate(hypotheses) if k not in own)
-    now = np.array([errors.size[names[k]] for k in own])
+    now = np.array([size[hypotheses[k].key] for k in own])
     prior = np.array([_prior(hypotheses[k], config) for k in own])
     A, s = scores.information, scores.score
     S = A[np.ix_(inside, inside)] + np.diag(prior)
@@ -260,7 +260,7 @@ def solved_faults(
     cross = A[np.ix_(outside, inside)]
     pull = s[inside] + prior * now
     best = now - W @ pull
-    kept = {}
+    kept = []
     for number, k in enumerate(own):
         # Of this one alone, the other solved ones free: Schur complement.
         information = 1 / W[number, number] - prior[number]
@@ -269,32 +269,50 @@ def solved_faults(
             score**2 * W[number, number]
             + np.log(prior[number] / (max(information, 0.0) + prior[number])))
         if log_odds > np.log(DROPPED):
-            kept[names[k]] = float(best[number])
+            kept.append(_of_size(hypotheses[k], float(best[number])))
     beside = Scores(
         A[np.ix_(outside, outside)] - cross @ W @ cross.T, s[outside] - cross @ (W @ pull),
         scores.bare[outside], scores.step[:, outside] - scores.step[:, inside] @ W @ cross.T)
     return SolvedFaults(
-        OdometryErrors(kept), others, beside, scores.step[:, inside] @ np.linalg.cholesky(W))
+        tuple(kept), others, beside, scores.step[:, inside] @ np.linalg.cholesky(W))
+
+
+def sizes_by_key(solved: Sequence[Fault]) -> dict[tuple[str, str, Span | None], float]:
+    """Sizes of faults that are a part of the map, by the keys of their hypotheses."""
+    return {(fault.kind, fault.subject, None if fault.spans == ALWAYS else fault.spans[0]):
+            fault.size[0] for fault in solved}
+
+
+def _of_size(fault: Hypothesis, size: float) -> Fault:
+    spans = ALWAYS if fault.span is None else (fault.span,)
+    return Fault(fault.kind, fault.subject, (size,), spans)
 
 
 def with_likely(
     solved: SolvedFaults, hidden: HiddenFaults, config: IntegrityConfig
-) -> OdometryErrors:
-    """The errors of `solved`, and that of the likeliest further fault if it is likely."""
-    likely = dict(zip(hidden.causes, hidden.likely(config.fault_probability), strict=True))
-    best, most = None, TAKEN
-    begin = 0
-    for fault in solved.others:
-        column, begin = begin, begin + fault.columns.shape[1]
-        chance = likely.get(f'{fault.kind} of {fault.subject}', 0.0)
-        if fault.kind in (SCALE, TURN) and chance > most:
-            best, most = (fault, column), chance
-    if best is None:
-        return solved.errors
-    fault, column = best
+) -> tuple[Fault, ...]:
+    """The faults of `solved`, and the likeliest further one if it is likely.
+
+    Of a source that may have erred at several times the likeliest one stands for all.
+    """
+    likely = hidden.likely(config.fault_probability)
+    columns = np.cumsum([0, *(fault.columns.shape[1] for fault in solved.others)])
+    # `hidden` has those in the same order that may go on unnoticed.
+    suspected = [k for k, fault in enumerate(solved.others) if KINDS[fault.kind].suspicion]
+    total: dict[str, float] = {}
+    for cause, chance in zip(hidden.causes, likely.tolist(), strict=True):
+        total[cause] = total.get(cause, 0.0) + chance
+    possible = [
+        (total[cause], chance, k) for cause, chance, k in zip(
+            hidden.causes, likely.tolist(), suspected, strict=True)
+        if KINDS[solved.others[k].kind].in_map and total[cause] > TAKEN]
+    if not possible:
+        return solved.faults
+    best = max(possible)[2]
+    fault, column = solved.others[best], columns[best]
     size = -solved.scores.score[column] / (
         solved.scores.information[column, column] + _prior(fault, config))
-    return OdometryErrors({**solved.errors.size, (fault.kind, fault.subject): float(size)})
+    return (*solved.faults, _of_size(fault, float(size)))
 
 
 def _prior(fault: Hypothesis, config: IntegrityConfig) -> float:
@@ -437,8 +455,8 @@ def _growth(
     growth = np.zeros((len(rows), 2 * turns + 1 + d, len(owner)))
     for column, number in enumerate(owner.tolist()):
         fault = kept[number]
-        if fault.seconds > 0:
-            growth[:, -d:, column] = moved[:len(rows), :, column] / fault.seconds
+        if fault.span is not None and fault.span[1] == ONGOING:
+            growth[:, -d:, column] = moved[:len(rows), :, column] * fault.floor / DRIFT_FLOOR_M
         for robot, (name, row) in enumerate(zip(robots, rows.tolist(), strict=True)):
             if fault.subject not in (name, ALL_ROBOTS):
                 continue

@@ -17,6 +17,7 @@ from ..integrity.faults import (
     MOVED_AWAY,
     Fault,
 )
+from ..integrity.hypotheses import ALTIMETER
 from ..integrity.noise import RANGES, noise_of, white_range_noise
 from ..integrity.odometry_errors import SCALE, TURN
 from .beacon_faults import (
@@ -45,7 +46,7 @@ _LEAST_NOISE = 4.0
 """Variance of ranges over the claimed one from which they are weighted by what it is."""
 _SAME_NOISE, _NOISE_ROUNDS = 0.3, 3
 """Difference of logarithms of factors that changes nothing; and most solves that find one."""
-_ODOMETRY = (SCALE, TURN, FAILED)
+_NOT_OF_RANGES = (SCALE, TURN, FAILED, ALTIMETER)
 _GROUPS = (BURST, MOVED, MOVED_AWAY)
 """Faults that are told as a whole: an examination may have named a part of them."""
 
@@ -143,7 +144,8 @@ def weighted_by_noise(search: FaultSearch) -> Iterator[Candidate]:
 def _still_at_fault(search: FaultSearch) -> Iterator[Candidate]:
     """The map with those faults only that are not over, or denied."""
     if not search.integrity.doubt_ranges:
-        yield from search.go_on(replace(search.treatment, faults=search.treatment.of(*_ODOMETRY)))
+        yield from search.go_on(replace(
+            search.treatment, faults=search.treatment.of(*_NOT_OF_RANGES)))
         return
     graph, estimate = search.unbiased, search.estimate
 

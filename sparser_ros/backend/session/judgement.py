@@ -18,7 +18,7 @@ map.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +30,7 @@ from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, FaultyRanges, examine
 from ..integrity.exchange import Pair
-from ..integrity.odometry_errors import OdometryErrors
+from ..integrity.faults import Fault
 from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
@@ -61,8 +61,8 @@ class Judgement:
     """What may be at fault."""
     bursts: tuple[FaultyRanges, ...] = ()
     """In rows of the solved subgraph."""
-    errors: OdometryErrors = field(default_factory=OdometryErrors)
-    """What is to be taken off odometry."""
+    solved: tuple[Fault, ...] = ()
+    """Faults whose sizes the map is to be solved with."""
 
     unclear: tuple[tuple[str, str], ...] = ()
     """(robot, why) where causes could not be told apart; '' = the map as a whole: these are
@@ -95,12 +95,12 @@ class Judgement:
 def judged(contest: Contest, config: SparserConfig) -> Judgement:
     """Judge the best candidate, once no other placement starts a better one."""
     seen = seen_in(contest, config)
-    frame, best, errors = contest.frame, contest.best, contest.data.treatment.odometry_errors
+    frame, best, solved = contest.frame, contest.best, contest.data.treatment.solved
     weights = weights_of_rows(frame, best.result.stats.weights)
     located = seen.landmark_located & frame.mask[len(frame.segments):]
     withheld, findings = _frame_of_map(
         frame, best.whole, located, contest.data.graph, config)
-    examination = _examined(best, frame, config, errors)
+    examination = _examined(best, frame, config, solved)
     segments = against_rivals(
         _segments(frame, seen, weights, config), contest, config, examination.undetected)
     undetected = examination.undetected
@@ -108,7 +108,7 @@ def judged(contest: Contest, config: SparserConfig) -> Judgement:
         undetected = replace(undetected, keyframes=frame.subgraph.poses[undetected.keyframes])
     return Judgement(
         segments, located, withheld, findings + examination.findings, undetected,
-        examination.bursts, examination.errors,
+        examination.bursts, examination.solved,
         (('', examination.unclear),) if examination.unclear else ())
 
 
@@ -138,7 +138,7 @@ def against_rivals(
     for rival in sorted(elsewhere, key=lambda other: other.value)[:_MOST_EXAMINED]:
         if any(verdict.location is Location.LOCATED for verdict in result):
             there = _examined(
-                rival, contest.frame, config, contest.data.treatment.odometry_errors)
+                rival, contest.frame, config, contest.data.treatment.solved)
             if there.undetected is not None:
                 result = beside_faults(result, contest, rival, hidden, there.undetected, config)
     return tuple(result)
@@ -187,14 +187,14 @@ def moves(contest: Contest, rival: Candidate) -> Array:
 
 
 def _examined(
-    candidate: Candidate, frame: Frame, config: SparserConfig, errors: OdometryErrors
+    candidate: Candidate, frame: Frame, config: SparserConfig, solved: tuple[Fault, ...]
 ) -> Examination:
     """The monitors' findings; that they fail is a finding itself and must not end the audit."""
     subgraph = frame.subgraph
     try:
         return examine(
             subgraph.graph, subgraph.of(candidate.whole), candidate.result.stats.weights,
-            config.backend.integrity, None if frame.gauge is None else frame.gauge_row, errors)
+            config.backend.integrity, None if frame.gauge is None else frame.gauge_row, solved)
     except FAILURES as error:
         return Examination((Finding(
             'monitor_failed', 'map', 'the integrity of the map is not monitored: '

@@ -27,10 +27,9 @@ from ..integrity.faults import (
     LENGTH,
     MOVED,
     MOVED_AWAY,
-    ONGOING,
     Fault,
 )
-from ..integrity.hypotheses import odometry_scales
+from ..integrity.hypotheses import ONGOING, odometry_scales
 from ..integrity.linear_model import linear_model
 from ..integrity.places import known_names, may_have_moved
 from ..integrity.radio_errors import ALL_RADIOS

@@ -25,8 +25,9 @@ from ...graph.ends import stamps_of
 from ...graph.thinning import RELATIVE
 from ...solver.robust import KERNELS, squared_threshold
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, upper_share
-from ..integrity.faults import BURST, FAILED, Fault, ranges_of, stretch
-from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
+from ..integrity.faults import ALWAYS, BURST, FAILED, KINDS, Fault, ranges_of, stretch
+from ..integrity.hypotheses import drift_seconds
+from ..integrity.odometry_errors import SCALE, TURN
 from .contest import WIDEST, Contest, robust_cost, run
 from .fault_search import Candidate, FaultSearch
 from .range_faults import median_error
@@ -57,7 +58,7 @@ TOGETHER_S = 10.0
 
 
 def solved_sizes(search: FaultSearch, elsewhere: Search | None) -> Iterator[Candidate]:
-    """Maps with the sizes of faults of odometry that go on, where these are likely.
+    """Maps with the sizes of faults of odometry and altimeters, where these are likely.
 
     A wrong map may need such a fault, and fits well with it from then on. So a new one is taken
     off only once a search `elsewhere` has found no better map without it; None = not now.
@@ -65,43 +66,48 @@ def solved_sizes(search: FaultSearch, elsewhere: Search | None) -> Iterator[Cand
     An error that no odometry has is another fault's work, on every robot that seems to have
     one: its cause is not known, and these robots are withdrawn as long as it shows.
     """
-    integrity, searched = search.integrity, False
+    searched = False
     for _ in range(_MOST_ROUNDS):
-        before, errors = search.treatment.odometry_errors, search.judgement.errors
-        if any(far_fetched(kind, size, integrity) for (kind, _), size in errors.size.items()):
+        before, after = search.treatment.solved, search.judgement.solved
+        if any(far_fetched(fault.kind, fault.size[0], search.integrity) for fault in after):
             break
-        if errors.size.keys() - before.size.keys() and not searched:
+        if _sizes(after).keys() - _sizes(before).keys() and not searched:
             if elsewhere is not None and elsewhere(search.contest):
                 searched = True
                 yield Candidate(search.contest)
                 continue
             searched = elsewhere is not None
             if not searched:
-                errors = OdometryErrors({
-                    name: size for name, size in errors.size.items() if name in before.size})
-        if not _differ(before, errors, integrity):
+                after = tuple(fault for fault in after if _unsized(fault) in _sizes(before))
+        if not _differ(before, after, search):
             break
-        yield from search.go_on(search.treatment.but(SCALE, TURN).beside(*(
-            Fault(kind, subject, (size,)) for (kind, subject), size in errors.size.items())))
-        if search.treatment.odometry_errors != errors:
+        yield from search.go_on(search.treatment.without(before).beside(*after))
+        if search.treatment.solved != after:
             break
 
 
-def _differ(before: OdometryErrors, after: OdometryErrors, config: IntegrityConfig) -> bool:
+def _unsized(fault: Fault) -> Fault:
+    return replace(fault, size=())
+
+
+def _sizes(faults: Sequence[Fault]) -> dict[Fault, float]:
+    return {_unsized(fault): fault.size[0] for fault in faults}
+
+
+def _differ(before: Sequence[Fault], after: Sequence[Fault], search: FaultSearch) -> bool:
     """Whether other faults are solved for, or sizes have moved by more than a share of a floor."""
-    if before.size.keys() != after.size.keys():
-        return True
-    return any(abs(size - before.size[name]) > _SAME * _floor(name[0], config)
-               for name, size in after.size.items())
-
-
-def _floor(kind: str, config: IntegrityConfig) -> float:
-    return config.scale_floor if kind == SCALE else config.turn_floor_rad_s
+    sizes, newest_ns = _sizes(before), search.store.newest_stamp_ns
+    return len(before) != len(after) or any(
+        _unsized(fault) not in sizes
+        or abs(fault.size[0] - sizes[_unsized(fault)]) * (
+            1.0 if fault.spans == ALWAYS else drift_seconds(fault.spans[0], newest_ns))
+        > _SAME * KINDS[fault.kind].floor(search.integrity) for fault in after)
 
 
 def far_fetched(kind: str, size: float, config: IntegrityConfig) -> bool:
     """Whether odometry is said to be wrong by far more than faults of odometry are."""
-    return bool(abs(size) > _FAR_FETCHED * config.fault_size * _floor(kind, config))
+    return bool(kind in (SCALE, TURN) and abs(size) > (
+        _FAR_FETCHED * config.fault_size * KINDS[kind].floor(config)))
 
 
 def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:

@@ -32,12 +32,11 @@ from ..integrity.faults import (
     BURST,
     MOVED,
     MOVED_AWAY,
-    ONGOING,
     Fault,
     ranges_of,
     stretch,
 )
-from ..integrity.hypotheses import length_columns
+from ..integrity.hypotheses import ONGOING, length_columns
 from ..integrity.linear_model import linear_model
 from ..integrity.places import may_have_moved
 from ..integrity.selection import DETERMINED

@@ -19,8 +19,8 @@ from ...array_types import Index, Mask
 from ...graph import Graph, Heights, Landmarks, PointPriors, Poses, Table
 from ...graph.finding import Finding
 from ..integrity.exchange import Pair, exchange_finding, exchanged
-from ..integrity.faults import BURST, KINDS, LENGTH, ONGOING, Fault
-from ..integrity.hypotheses import ANTENNA
+from ..integrity.faults import BURST, KINDS, LENGTH, Fault
+from ..integrity.hypotheses import ANTENNA, ONGOING
 from ..integrity.noise import ODOMETRY, RANGES, Noise
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
 from ..integrity.places import known_names
@@ -113,6 +113,11 @@ class Treatment:
             before = np.array(places.get(fault.subject, 0.0))
             places[fault.subject] = tuple((np.array(fault.size) + before).tolist())
         return RadioErrors(biases, places)
+
+    @property
+    def solved(self) -> tuple[Fault, ...]:
+        """Faults whose sizes are a part of the map."""
+        return tuple(fault for fault in self.faults if KINDS[fault.kind].in_map)
 
     @property
     def odometry_errors(self) -> OdometryErrors:

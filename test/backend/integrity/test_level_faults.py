@@ -4,10 +4,18 @@ import re
 
 import numpy as np
 import pytest
+from backend_world import GM, config, filled
 from faulty_world import examined
 from flying_world import flying_graph
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sparser_ros.backend.integrity.hypotheses import ALTIMETER
+from sparser_ros.backend.integrity.faults import Fault
+from sparser_ros.backend.integrity.hypotheses import ALTIMETER, ONGOING, altimeter_drift, drifted
+from sparser_ros.backend.integrity.linear_model import linear_model
+from sparser_ros.backend.session.auditor import Auditor
+from sparser_ros.backend.session.treatment import Treatment
+from sparser_ros.graph import Increment
 
 STEPS, STEP_NS = 80, 10**9
 
@@ -95,3 +103,49 @@ def test_a_jump_across_is_one_although_there_are_heights():
         np.arange(len(rel)) == row, 1.0, 0.0)[:, None] * np.array([3.0, 0.0, 0.0])
     found = examined(graph.replaced(relative_poses=rel.replaced(translation=jumped)), truth)
     assert ('odometry_jump', 'B') in {(one.kind, one.subject) for one in found.findings}
+
+
+spans = st.tuples(st.integers(0, STEPS), st.integers(0, STEPS) | st.none()).filter(
+    lambda span: span[1] is None or span[0] <= span[1]).map(
+    lambda span: (span[0] * STEP_NS, ONGOING if span[1] is None else span[1] * STEP_NS))
+
+
+@given(span=spans)
+def test_a_drift_begins_at_nothing_only_grows_and_stays(span):
+    stamps = np.arange(STEPS + 1) * STEP_NS
+    value = drifted(span, stamps)
+    assert not np.any(value[stamps <= span[0]]) and np.all(np.diff(value) >= 0)
+    np.testing.assert_allclose(value[stamps > span[1]], 1.0)
+
+
+@pytest.mark.parametrize(('span', 'size'), [
+    ((20 * STEP_NS, 60 * STEP_NS), 0.7), ((30 * STEP_NS, ONGOING), 0.03),
+    ((50 * STEP_NS, 50 * STEP_NS), -0.7)])
+def test_the_size_of_a_drift_is_taken_off_heights_as_the_linear_model_says(span, size):
+    graph, truth = flown(5)
+    without = Treatment((Fault(ALTIMETER, 'B', (size,), (span,)),)).apply(graph).graph
+    model = linear_model(graph, truth, {})
+    np.testing.assert_allclose(
+        linear_model(without, truth, {}).residual - model.residual,
+        size * altimeter_drift(model, 'B', span).columns.toarray()[:, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize('until', [0.5, 0.8, 1.0])
+def test_an_altimeter_that_drifts_is_solved_for_and_its_robot_located(until):
+    begin = until - 0.4
+    graph, truth = flown(5, lambda at: 2.0 * np.clip((at - begin) / 0.4, 0.0, 1.0))
+    whole = Increment(
+        0, graph.robots, graph.poses, graph.landmarks,
+        newest_stamp_ns=int(graph.poses.stamp_ns.max()), measurements=graph.tables())
+    auditor = filled(Auditor(config(dimension=3, robots=graph.robots, solver=GM)), [whole])
+    verdict = auditor.audit()
+    faults = verdict.treatment.of(ALTIMETER)
+    assert {fault.subject for fault in faults} == {'B'}
+    newest = np.array([STEPS * STEP_NS])
+    drift_m = sum(fault.size[0] * drifted(fault.spans[0], newest)[0] for fault in faults)
+    assert drift_m == pytest.approx(2.0, abs=0.4)
+    height = verdict.estimate.translation[:, 2] - truth.translation[:, 2]
+    assert np.max(np.abs(height)) < 0.5
+    assert {one.location.value for one in verdict.segments} == {'located'}
+    again = auditor.audit()
+    assert again.treatment.of(ALTIMETER) == faults

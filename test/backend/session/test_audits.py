@@ -20,9 +20,10 @@ from backend_world import (
     with_false_ranges,
 )
 
-from sparser_ros.backend.integrity.faults import BURST, LENGTH, MISPLACED, ONGOING, Fault
+from sparser_ros.backend.integrity.faults import BURST, LENGTH, MISPLACED, Fault
+from sparser_ros.backend.integrity.hypotheses import ONGOING
 from sparser_ros.backend.integrity.noise import Noise
-from sparser_ros.backend.integrity.odometry_errors import SCALE, OdometryErrors
+from sparser_ros.backend.integrity.odometry_errors import SCALE
 from sparser_ros.backend.integrity.radio_errors import RadioErrors
 from sparser_ros.backend.process.wire import Answer, decode, verdict_message
 from sparser_ros.backend.session import contest, fault_search
@@ -261,9 +262,9 @@ def test_an_error_that_no_odometry_has_is_not_taken_off(monkeypatch):
     truly = judged(contest, auditor.config)
 
     def solved_for(size):
-        errors = OdometryErrors({(SCALE, name): share for name, share in size.items()})
+        solved = tuple(Fault(SCALE, name, (share,)) for name, share in size.items())
         monkeypatch.setattr(
-            fault_search, 'judged', lambda *_: dataclasses.replace(truly, errors=errors))
+            fault_search, 'judged', lambda *_: dataclasses.replace(truly, solved=solved))
         search = FaultSearch(
             auditor._store, contest, auditor._solved, Attempts(), auditor.config)
         search.run(partial(solved_sizes, elsewhere=lambda _: False))

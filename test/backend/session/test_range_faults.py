@@ -19,7 +19,8 @@ from backend_world import (
     two_robots,
 )
 
-from sparser_ros.backend.integrity.faults import BURST, ONGOING, Fault, ranges_of, stretch
+from sparser_ros.backend.integrity.faults import BURST, Fault, ranges_of, stretch
+from sparser_ros.backend.integrity.hypotheses import ONGOING
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.range_faults import common_length
