@@ -32,7 +32,7 @@ from .doubts import (
     kept_weights,
     lasting,
 )
-from .faults import JUMP, Fault, hypotheses_of
+from .faults import JUMP, KINDS, Fault, hypotheses_of, told_elsewhere
 from .hypotheses import ALTIMETER, ANTENNA, HEIGHT, Hypothesis, common_hypotheses
 from .linear_model import LinearModel, Scores, linear_model
 from .places import frame_reason, known_beacons, swapped_or_misplaced
@@ -185,11 +185,10 @@ def _explained(
     factor = _noise(model, scores)
     undetected = hidden_faults(
         graph, estimate, beside.scores, beside.others, gauge, config, factor, beside.root)
-    # What is taken off is found as if it were not.
-    size = sizes_by_key(solved)
-    sizes = np.concatenate([
-        np.full(fault.columns.shape[1], size.get(fault.key, 0.0))
-        for fault in every]) if every else np.zeros(0)
+    # What is taken off, and not told by its kind, is named as if it were not.
+    size = sizes_by_key([fault for fault in solved if KINDS[fault.kind].findings is told_elsewhere])
+    sizes = np.concatenate([np.zeros(0), *(
+        size.get(fault.key, np.zeros(fault.columns.shape[1])) for fault in every)])
     scores = replace(scores, score=scores.score - scores.information @ sizes)
     # Beside other faults an antenna explains a bit of everything: it must be the likeliest alone.
     clear = -2 * float(np.log(false_alarm))
@@ -214,7 +213,8 @@ def _explained(
     findings += [fault.finding(theta) for fault, theta in faults if fault.subject not in named]
     # A stretch and a step of one beacon are one fault: what explains most comes first.
     first = {(finding.kind, finding.subject): finding for finding in reversed(findings)}
-    return list(first.values())[::-1], undetected, with_likely(beside, undetected, config)
+    return list(first.values())[::-1], undetected, with_likely(
+        beside, undetected, config, factor)
 
 
 def _noise(model: LinearModel, scores: Scores) -> float:

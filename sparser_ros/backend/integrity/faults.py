@@ -150,7 +150,7 @@ class Fault:
         return replace(self, held_ns=0, spans=((0, end),))
 
 
-def _told_elsewhere(*_: object) -> list[Finding]:
+def told_elsewhere(*_: object) -> list[Finding]:
     """Examinations, or the front-end, name it anew at every audit."""
     return []
 
@@ -163,7 +163,7 @@ def _bias_floor(config: IntegrityConfig) -> float:
 class FaultKind:
     """What a kind of fault does to measurements, how it is noticed, and how it is told."""
 
-    findings: Callable[[Fault, Graph, RadioErrors], Sequence[Finding]] = _told_elsewhere
+    findings: Callable[[Fault, Graph, RadioErrors], Sequence[Finding]] = told_elsewhere
     """One in force, for an operator; of the sum of all measurements, with all that is taken off
     radios."""
     suspicion: str = ''
@@ -375,7 +375,7 @@ def _failure_words(fault: Fault, graph: Graph, _: RadioErrors) -> list[Finding]:
 KINDS: dict[str, FaultKind] = {
     LENGTH: FaultKind(
         _length_words, 'ranges of {} are all too long or too short', radio_lengths, _of_length,
-        corrected={'ranges': _without_lengths}),
+        in_map=True, corrected={'ranges': _without_lengths}),
     MISPLACED: FaultKind(
         suspicion='beacon {} does not stand where it is configured', hypotheses=beacon_places,
         frees_place=True),
@@ -386,7 +386,7 @@ KINDS: dict[str, FaultKind] = {
         corrected={'heights': _without_drifts}),
     ANTENNA: FaultKind(
         _antenna_words, 'the antenna of {} does not stand where its lever_arm says', antennas,
-        _of_antenna, in_levels=False, corrected={'ranges': _with_antennas}),
+        _of_antenna, in_map=True, in_levels=False, corrected={'ranges': _with_antennas}),
     SCALE: FaultKind(
         suspicion='the odometry of {} is too long or too short', hypotheses=odometry_lengths,
         floor=lambda config: config.scale_floor, in_map=True,
@@ -417,9 +417,8 @@ def hypotheses_of(
     solved: Sequence[Fault] = (),
 ) -> list[Hypothesis]:
     """All single faults that are tested at an estimate; `solved` ones are a part of it."""
-    in_force = {
-        own.key: own for fault in solved if (sized := KINDS[fault.kind].in_force) is not None
-        for own in (sized(fault, model),)}
+    in_force = {own.key: own for fault in solved
+                if (own := _in_force(fault, model, config)) is not None}
     hypotheses = [shared_error(model, sources, error, config) for error in shared]
     hypotheses += in_force.values()
     for kind, row in KINDS.items():
@@ -433,6 +432,18 @@ def hypotheses_of(
                 for name in sources.names
                 if (columns := row.columns(Fault(kind, name), model)).nnz]
     return hypotheses
+
+
+def _in_force(fault: Fault, model: LinearModel, config: IntegrityConfig) -> Hypothesis | None:
+    """Of one with times: `hypotheses` have those of always."""
+    row = KINDS[fault.kind]
+    if row.in_force is not None:
+        return row.in_force(fault, model)
+    if row.columns is None or fault.spans == ALWAYS:
+        return None
+    return Hypothesis(
+        fault.kind, fault.subject, row.columns(fault, model), row.floor(config),
+        partial(_named, fault.kind, fault.subject, model), span=fault.spans[0])
 
 
 def _named(kind: str, name: str, model: LinearModel, theta: Array) -> Finding:

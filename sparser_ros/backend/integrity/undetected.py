@@ -42,7 +42,7 @@ from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.rotations import rotation_jacobian
-from .faults import ALWAYS, KINDS, Fault
+from .faults import ALWAYS, BURST, KINDS, Fault
 from .hypotheses import DRIFT_FLOOR_M, ONGOING, Hypothesis, Span
 from .linear_model import Scores, keyframes_of, newest_poses
 from .odometry_errors import ALL_ROBOTS
@@ -245,31 +245,30 @@ def solved_faults(
     The sizes have the prior of a faulty source. A fault that has become unlikely
     (`fault_probability` and the Bayes factor) is dropped.
     """
-    size = sizes_by_key(solved)
-    sizes = [fault.columns.shape[1] for fault in hypotheses]
-    ends = np.cumsum(sizes)
+    size, ends = sizes_by_key(solved), np.cumsum(
+        [0, *(fault.columns.shape[1] for fault in hypotheses)])
     own = [k for k, fault in enumerate(hypotheses) if fault.key in size]
-    inside = np.array([ends[k] - 1 for k in own], dtype=np.int64)
-    outside = np.setdiff1d(np.arange(int(sum(sizes))), inside)
+    parts = [np.arange(ends[k], ends[k + 1]) for k in own]
+    inside = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+    outside = np.setdiff1d(np.arange(ends[-1]), inside)
     others = tuple(fault for k, fault in enumerate(hypotheses) if k not in own)
-    now = np.array([size[hypotheses[k].key] for k in own])
-    prior = np.array([_prior(hypotheses[k], config) for k in own])
+    now = np.concatenate([np.zeros(0), *(size[hypotheses[k].key] for k in own)])
+    prior = np.repeat([_prior(hypotheses[k], config) for k in own], [len(part) for part in parts])
     A, s = scores.information, scores.score
-    S = A[np.ix_(inside, inside)] + np.diag(prior)
-    W = np.linalg.inv(S)
+    W = np.linalg.inv(A[np.ix_(inside, inside)] + np.diag(prior))
     cross = A[np.ix_(outside, inside)]
     pull = s[inside] + prior * now
     best = now - W @ pull
     kept = []
-    for number, k in enumerate(own):
+    for k, part in zip(own, parts, strict=True):
         # Of this one alone, the other solved ones free: Schur complement.
-        information = 1 / W[number, number] - prior[number]
-        score = -best[number] / W[number, number]
+        at = np.searchsorted(inside, part)
+        alone, value = W[np.ix_(at, at)], best[at]
         log_odds = np.log(config.fault_probability) + 0.5 * (
-            score**2 * W[number, number]
-            + np.log(prior[number] / (max(information, 0.0) + prior[number])))
+            value @ np.linalg.solve(alone, value)
+            + np.linalg.slogdet(prior[at, None] * alone)[1])
         if log_odds > np.log(DROPPED):
-            kept.append(_of_size(hypotheses[k], float(best[number])))
+            kept.append(_of_size(hypotheses[k], value))
     beside = Scores(
         A[np.ix_(outside, outside)] - cross @ W @ cross.T, s[outside] - cross @ (W @ pull),
         scores.bare[outside], scores.step[:, outside] - scores.step[:, inside] @ W @ cross.T)
@@ -277,23 +276,24 @@ def solved_faults(
         tuple(kept), others, beside, scores.step[:, inside] @ np.linalg.cholesky(W))
 
 
-def sizes_by_key(solved: Sequence[Fault]) -> dict[tuple[str, str, Span | None], float]:
-    """Sizes of faults that are a part of the map, by the keys of their hypotheses."""
+def sizes_by_key(solved: Sequence[Fault]) -> dict[tuple[str, str, Span | None], Array]:
+    """(c,) sizes of faults that are a part of the map, by the keys of their hypotheses."""
     return {(fault.kind, fault.subject, None if fault.spans == ALWAYS else fault.spans[0]):
-            fault.size[0] for fault in solved}
+            np.array(fault.size) for fault in solved}
 
 
-def _of_size(fault: Hypothesis, size: float) -> Fault:
+def _of_size(fault: Hypothesis, size: Array) -> Fault:
     spans = ALWAYS if fault.span is None else (fault.span,)
-    return Fault(fault.kind, fault.subject, (size,), spans)
+    return Fault(fault.kind, fault.subject, tuple(size.tolist()), spans)
 
 
 def with_likely(
-    solved: SolvedFaults, hidden: HiddenFaults, config: IntegrityConfig
+    solved: SolvedFaults, hidden: HiddenFaults, config: IntegrityConfig, variance_factor: float
 ) -> tuple[Fault, ...]:
     """The faults of `solved`, and the likeliest further one if it is likely.
 
-    Of a source that may have erred at several times the likeliest one stands for all.
+    Of a source that may have erred at several times the likeliest one stands for all. None where
+    ranges that are false together explain more: they are left out first.
     """
     likely = hidden.likely(config.fault_probability)
     columns = np.cumsum([0, *(fault.columns.shape[1] for fault in solved.others)])
@@ -309,10 +309,19 @@ def with_likely(
     if not possible:
         return solved.faults
     best = max(possible)[2]
-    fault, column = solved.others[best], columns[best]
-    size = -solved.scores.score[column] / (
-        solved.scores.information[column, column] + _prior(fault, config))
-    return (*solved.faults, _of_size(fault, float(size)))
+    A, s = (part / variance_factor for part in (solved.scores.information, solved.scores.score))
+    floor = np.repeat([fault.floor for fault in solved.others], np.diff(columns))
+    evidence = _lone(
+        np.zeros((0, len(s))), A * np.outer(floor, floor), s * floor, np.diff(columns),
+        config.fault_size)[2] - np.log([fault.tests for fault in solved.others])
+    if any(fault.kind == BURST and more > evidence[best]
+           for fault, more in zip(solved.others, evidence.tolist(), strict=True)):
+        return solved.faults
+    fault, own = solved.others[best], np.arange(columns[best], columns[best + 1])
+    size = -np.linalg.solve(
+        solved.scores.information[np.ix_(own, own)] + _prior(fault, config) * np.eye(len(own)),
+        solved.scores.score[own])
+    return (*solved.faults, _of_size(fault, size))
 
 
 def _prior(fault: Hypothesis, config: IntegrityConfig) -> float:

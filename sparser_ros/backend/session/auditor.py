@@ -44,7 +44,7 @@ from .fault_trials import holding_back, look_for_faults, noted, weighted_by_nois
 from .frame import Frame, at_heights, at_origin, frame_of, initial_pose
 from .graph_store import FAILURES, GraphStore, culprits, name_of, quarantine_findings, tracked_of
 from .judgement import Judgement, against_rivals, determined, judged
-from .odometry_faults import solved_sizes
+from .lasting_faults import solved_sizes
 from .rulings import Rulings
 from .schedule import GrowthClock, Schedule
 from .solution import TrackedMap, Verdict, VerdictKind
@@ -263,8 +263,7 @@ class Auditor:
         elsewhere = None if scratch is False else lambda other: self._search(other)[0]
         look_for_faults(search, denied=denied, elsewhere=elsewhere)
         before = search.judgement
-        if self.config.backend.integrity.solve_odometry:
-            search.run(partial(solved_sizes, elsewhere=elsewhere))
+        search.run(partial(solved_sizes, elsewhere=elsewhere, of_ranges=False))
         search.run(weighted_by_noise)
         self._store.treat(search.treatment)
         return search.contest, search.judgement.with_unclear(before.unclear)

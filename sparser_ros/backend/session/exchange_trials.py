@@ -2,8 +2,8 @@
 
 Ranges under a wrong name fit for a while: by a mirrored place, or by an odometry that is taken to
 be too long or to turn. So an exchange is tried where ranges do not fit, and among few robots or
-beacons before the first robot is located that it concerns. All maps are compared without faults,
-which were told by ranges under the names as they are.
+beacons before the first robot is located that it concerns. Maps are compared without faults, which
+were told by ranges under the names as they are; but for sizes that these names cannot do without.
 """
 
 from __future__ import annotations
@@ -61,17 +61,16 @@ class ExchangeTrials:
         named = self._as_named(contest) if pairs else None
         if named is None:
             return None
-        contests = [named]
+        cost, contests = self._cost_as_named(contest, named), list[Contest]()
         for pair in pairs:
             if not self.in_time():
                 # A pair that was not tried may be better still.
                 return None
-            other = self._tried(pair, contest, named, pair in suspects)
+            other = self._tried(pair, contest, named, cost, pair in suspects)
             contests += [] if other is None else [other]
-        best, *others = sorted(contests, key=lambda tried: tried.best.value)
-        if best is named or best.best.value + self._margin > others[0].best.value:
-            return None
-        return best
+        best, *others = sorted(contests, key=lambda tried: tried.best.value) or [named]
+        rival = min([cost, *(other.best.value for other in others)])
+        return best if best.best.value + self._margin <= rival else None
 
     @property
     def _margin(self) -> float:
@@ -92,12 +91,22 @@ class ExchangeTrials:
             self._settle(named)
         return named
 
+    def _cost_as_named(self, contest: Contest, named: Contest) -> float:
+        """Least robust cost of the robots as named: without faults, or with those of which the
+        sizes are a part of the map, each at the price of what chance may gain."""
+        solved = contest.data.treatment.solved
+        other = self.solved(
+            replace(self._bare, faults=solved), contest, contest.best.whole, ()) if solved else None
+        return min(named.best.value, np.inf if other is None else (
+            other.best.value + len(solved) * self._margin))
+
     def _tried(
-        self, pair: Pair, contest: Contest, named: Contest, suspect: bool
+        self, pair: Pair, contest: Contest, named: Contest, cost: float, suspect: bool
     ) -> Contest | None:
         """The best map with this pair exchanged; what it says of the pair is remembered.
 
-        Robots start anew where the exchange may have them elsewhere.
+        `cost` is that of the robots as named. Robots start anew where the exchange may have them
+        elsewhere.
         """
         known, robots = self.attempts, contest.frame.robots
         of_robots = pair[0] in robots
@@ -111,9 +120,9 @@ class ExchangeTrials:
         # Where all ranges fit the robots as named, a warm start is enough to go on, but not to
         # exclude the exchange. Known beacons place a robot without a start from scratch.
         end = SearchEnd.TRIED
-        if of_robots and (suspect or other.best.value > named.best.value + self._margin):
+        if of_robots and (suspect or other.best.value > cost + self._margin):
             end = self._settle(other)
-        gain = named.best.value - other.best.value
+        gain = cost - other.best.value
         if gain < -self._margin and (before or end is SearchEnd.AGREED):
             # Starts may miss the best map of a young graph: one try may be chance.
             known.own_radios.add(pair)

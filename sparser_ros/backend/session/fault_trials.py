@@ -31,14 +31,14 @@ from .beacon_faults import (
 from .contest import Contest
 from .fault_search import Candidate, FaultSearch
 from .graph_store import FAILURES
-from .lasting_faults import lasting_faults, lengths_begun, lengths_ended, measured_again
-from .odometry_faults import Search, failures_left_out, failures_that_go_on
+from .lasting_faults import Search, lengths_begun, lengths_ended, solved_sizes
+from .odometry_faults import failures_left_out, failures_that_go_on
 from .range_faults import bursts_left_out, closed, held_back, lengths_of_bursts, still_stands
 from .solution import Verdict
 from .treatment import Treatment
 
 _RANGES = (
-    measured_again, lengths_ended, lengths_begun, lasting_faults, bursts_left_out,
+    lengths_ended, lengths_begun, bursts_left_out,
     lengths_of_bursts, moved_beacons, misplaced_beacons)
 """Trials of faults of ranges, in the order in which an audit makes them: what goes on first, since
 it explains the most."""
@@ -67,6 +67,7 @@ def look_for_faults(search: FaultSearch, *, denied: bool, elsewhere: Search | No
     search.run(_still_at_fault)
     if search.integrity.doubt_odometry:
         search.run(partial(failures_that_go_on, denied=denied))
+    search.run(partial(solved_sizes, elsewhere=elsewhere, of_ranges=True))
     if search.integrity.doubt_ranges:
         search.run(*_RANGES)
         withhold_frame(search)

@@ -1,194 +1,136 @@
-"""Faults of radios that go on: ranges that are all too long, antennas that stand elsewhere.
+"""Faults that last: their sizes are solved for with the map once they are likely.
 
-What such a radio errs by is taken off all its ranges, and they keep their weight. So the error must
-be known: nothing else explains the ranges about as well, and the data that it is measured with
-determine it. Who forgets a lever arm has ranges that are too long on one side of the robot and too
-short on the other; a robot that turns enough determines it. When a length began, or that it is
-over, is found by the map that fits best.
+Ranges of a radio that are all too long, an antenna that stands elsewhere, odometry that is too long
+or turns, a drifting altimeter: each is a few parameters, linear in the residuals. Once data make
+such a fault likelier than not (integrity/undetected.py), its size belongs into the map: it is taken
+off, and what stays uncertain of it adds to the covariances of everything. When a length of a radio
+began, or that it is over, is found by the map that fits best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.linalg import block_diag
 
 from ...array_types import Array
+from ...config.backend_config import IntegrityConfig
 from ...graph import range_residuals
 from ...graph.ends import stamps_of
 from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import bent_edges
-from ..integrity.faults import (
-    BURST,
-    KINDS,
-    LENGTH,
-    MOVED,
-    MOVED_AWAY,
-    Fault,
-)
-from ..integrity.hypotheses import ONGOING, odometry_scales
-from ..integrity.linear_model import linear_model
+from ..integrity.faults import ALWAYS, BURST, KINDS, LENGTH, MOVED, MOVED_AWAY, Fault
+from ..integrity.hypotheses import ONGOING, drift_seconds
+from ..integrity.odometry_errors import SCALE, TURN
 from ..integrity.places import known_names, may_have_moved
-from ..integrity.radio_errors import ALL_RADIOS
-from ..integrity.undetected import stands_out
 from .contest import Contest
 from .fault_search import Candidate, FaultSearch
 from .range_faults import as_others_fit, cost_with_jump, measured_length
 from .treatment import Treatment
 
+Search = Callable[[Contest], bool]
+"""Adds candidates from elsewhere to a contest; whether one is better than the best before."""
+_FAR_FETCHED = 3.0
+"""Standard deviations of the size of faults (`fault_size` times their floor) beyond which an error
+of odometry is not believed: 60 % of its length, 103 degrees a minute by default."""
+_MOST_ROUNDS = 12
+"""Warm solves of one audit: a fault more, and sizes beside each other."""
+_SAME = 0.1
+"""Of the floor of a fault: what no map shows."""
 _TROUBLES = ('range_burst', 'ranges_rejected', 'odometry_jump', 'beacon_moved')
 """Kinds of findings that a length which is over looks like."""
-_ROUNDS = 3
-"""Solves that find the size of a fault: what is left gets smaller by far each time, and ranges that
-were rejected at the first count again at the next."""
 _TIME_ROUNDS = 2
 """Solves that find when a length began or ended: from where all was well, and from its place in
 that map."""
 
 
-def _lasting() -> tuple[str, ...]:
-    """Kinds that are solved for."""
-    return tuple(kind for kind, row in KINDS.items() if row.columns is not None)
+def solved_sizes(
+    search: FaultSearch, elsewhere: Search | None, *, of_ranges: bool
+) -> Iterator[Candidate]:
+    """Maps with the sizes of faults of odometry and altimeters, where these are likely.
 
+    A wrong map may need such a fault, and fits well with it from then on. So a new one is taken
+    off only once a search `elsewhere` has found no better map without it; None = not now.
 
-def measured_again(search: FaultSearch) -> Iterator[Candidate]:
-    """The map with lasting faults of the sizes that all data tell.
-
-    What no longer explains the ranges of its radio is no longer taken off.
+    An error that no odometry has is another fault's work, on every robot that seems to have
+    one: its cause is not known, and these robots are withdrawn as long as it shows.
     """
-    known = [fault for fault in search.treatment.of(*_lasting()) if fault.spans[-1][1] == ONGOING]
-    kept = {fault: fault for fault in known if _fits(fault, search, search.contest)}
-    for fault, (more, covariance) in sizes_left(search, search.contest, list(kept)).items():
-        size = np.array(fault.size) + more
-        if np.linalg.norm(size) < KINDS[fault.kind].floor(search.integrity):
-            del kept[fault]
-        elif more @ np.linalg.solve(covariance, more) > len(more):
-            kept[fault] = replace(fault, size=tuple(size.tolist()))
-    if list(kept.values()) != known:
-        yield from search.go_on(search.treatment.mapped(
-            lambda fault: kept.get(fault) if fault in known else fault))
+    searched, refused = False, set[Fault]()
+    for _ in range(_MOST_ROUNDS):
+        before, after = (
+            tuple(fault for fault in faults if _of_ranges(fault) == of_ranges)
+            for faults in (search.treatment.solved, search.judgement.solved))
+        after = tuple(fault for fault in after if _may_be_solved(fault, search)
+                      and _unsized(fault) not in refused)
+        if any(far_fetched(fault.kind, fault.size[0], search.integrity) for fault in after):
+            break
+        known = tuple(fault for fault in after if _unsized(fault) in _sizes(before)
+                      and _explains(fault, search, search.contest))
+        new = tuple(fault for fault in after if _unsized(fault) not in _sizes(before))
+        if _differ(before, known, search):
+            # What is left of one whose size is not right yet looks like other faults.
+            new = ()
+        elif not new:
+            break
+        if new and not searched:
+            if elsewhere is not None and elsewhere(search.contest):
+                searched = True
+                yield Candidate(search.contest)
+                continue
+            searched = elsewhere is not None
+            if not searched:
+                break
+        shared = [burst for fault in new if _of_ranges(fault) for burst in _sharing(fault, search)]
+        contest = search.solved(search.treatment.without([*before, *shared]).beside(*known, *new))
+        if contest is None:
+            break
+        if all(_explains(fault, search, contest) for fault in new):
+            yield Candidate(contest)
+        else:
+            refused |= {_unsized(fault) for fault in new}
 
 
-def lasting_faults(search: FaultSearch) -> Iterator[Candidate]:
-    """Maps with one more lasting fault taken off, of those that examinations name.
-
-    It must explain the residuals better than any other lasting fault. Bursts that the radio takes
-    part in count again then. Not the length of a known beacon: a place that is configured wrongly
-    looks like that from one side.
-    """
-    for kind in _lasting():
-        tried: set[str] = set()
-        while (name := _next_suspect(search, kind, tried)) is not None:
-            tried.add(name)
-            contest = _with_size(search, kind, name)
-            if contest is not None:
-                yield Candidate(contest, len(contest.data.treatment.of(kind)[-1].size))
-                if search.contest is contest:
-                    tried.clear()
+def _of_ranges(fault: Fault) -> bool:
+    return 'ranges' in KINDS[fault.kind].corrected
 
 
-def _next_suspect(search: FaultSearch, kind: str, tried: set[str]) -> str | None:
-    known = {fault.subject for fault in search.treatment.of(kind) if fault.spans[-1][1] == ONGOING}
-    barred = known | tried | (known_names(search.whole) if kind == LENGTH else set())
-    for finding in search.judgement.findings:
-        cause = f'{finding.kind} of {finding.subject}'
-        if (finding.kind == kind and finding.subject not in barred
-                and stands_out(search.judgement.undetected, cause, search.flip_cost)
-                and search.due(cause)):
-            return finding.subject
-    return None
-
-
-def _with_size(search: FaultSearch, kind: str, name: str) -> Contest | None:
-    """The contest with a fault of the best size; None where that is not known.
-
-    The length of one radio is measured beside a map that its ranges do not hold. Of all radios the
-    map is never free: it has no other ranges.
-    """
-    fault, contest = Fault(kind, name), search.contest
-    believed = search.treatment.without(
-        _sharing(fault, search)) if kind == LENGTH else search.treatment
-    if kind == LENGTH and name != ALL_RADIOS:
-        measured = measured_length(search, believed, name, contest)
-        if measured is None:
-            return None
-        fault = replace(fault, size=measured[0].size)
-        other = search.solved(believed.beside(fault), measured[1])
-    else:
-        other = contest
-        for _ in range(_ROUNDS):
-            left = sizes_left(search, other, [fault])
-            if fault not in left:
-                return None
-            size = np.array(fault.size or 0.0) + left[fault][0]
-            fault = replace(fault, size=tuple(size.tolist()))
-            solved = search.solved(believed.beside(fault), other)
-            if solved is None:
-                return None
-            other = solved
-    return other if other is not None and _is_known(fault, search, other) and _fits(
-        fault, search, other) else None
-
-
-def _is_known(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
-    """Whether a size is far from none, and more than a floor.
-
-    By the axis that is known least: a robot that hardly turns shows one axis of its antenna only.
-    """
-    left = sizes_left(search, contest, [fault])
-    if fault not in left:
-        return False
-    sigma = float(np.sqrt(np.linalg.eigvalsh(left[fault][1])[-1]))
-    return float(np.linalg.norm(fault.size)) > max(
-        FAR_SIGMA * sigma, KINDS[fault.kind].floor(search.integrity))
-
-
-def _fits(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
-    """Whether the ranges of a radio fit a map without its fault as often as others do."""
-    return as_others_fit(
+def _explains(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
+    """Whether ranges with its size taken off fit as often as those of sound sources do."""
+    return not _of_ranges(fault) or as_others_fit(
         fault.rows(search.whole), contest.data.unbiased, contest.best.whole)
 
 
-def sizes_left(
-    search: FaultSearch, contest: Contest, faults: list[Fault]
-) -> dict[Fault, tuple[Array, Array]]:
-    """By how much faults are still larger, (c,) in units of their sizes; the covariance of that.
+def _may_be_solved(fault: Fault, search: FaultSearch) -> bool:
+    """Not the length of a known beacon: from one side a wrong place of it looks like that."""
+    if not _of_ranges(fault):
+        return search.integrity.solve_odometry
+    return search.integrity.doubt_ranges and not (
+        fault.kind == LENGTH and fault.subject in known_names(search.whole))
 
-    At the best map of a contest, each beside the others. Each has the prior of a source at fault,
-    so that a direction that the map absorbs stays as it is. The odometry of each robot may be too
-    long or too short by `scale_floor`: it gives the map its size where no known places do. Of
-    faults without ranges in the contest, nothing.
-    """
-    if not faults:
-        return {}
-    subgraph, best, config = contest.frame.subgraph, contest.best, search.integrity
-    graph, weights = subgraph.graph, best.result.stats.weights
-    estimate = subgraph.of(best.whole)
-    model = linear_model(graph, estimate, weights)
-    columns = {}
-    for fault in faults:
-        derivatives = KINDS[fault.kind].columns
-        if derivatives is not None:
-            columns[fault] = derivatives(fault, model)
-    columns = {fault: block for fault, block in columns.items() if block.nnz}
-    if not columns:
-        return {}
-    scales = odometry_scales(model)
-    scores = model.scores(sp.hstack([*columns.values(), scales], format='csc'))
-    count = [block.shape[1] for block in columns.values()]
-    prior = block_diag(
-        np.diag(np.repeat([
-            (block.shape[1] + 2.0) / (config.fault_size * KINDS[fault.kind].floor(config)) ** 2
-            for fault, block in columns.items()], count)),
-        config.scale_floor ** -2.0 * np.eye(scales.shape[1]))
-    covariance = np.linalg.inv(scores.information + prior)
-    value = -covariance @ scores.score
-    ends = np.cumsum(count)
-    return {fault: (value[end - c:end], covariance[end - c:end, end - c:end])
-            for fault, c, end in zip(columns, count, ends.tolist(), strict=True)}
+
+def _unsized(fault: Fault) -> Fault:
+    return replace(fault, size=())
+
+
+def _sizes(faults: Sequence[Fault]) -> dict[Fault, Array]:
+    return {_unsized(fault): np.array(fault.size) for fault in faults}
+
+
+def _differ(before: Sequence[Fault], after: Sequence[Fault], search: FaultSearch) -> bool:
+    """Whether other faults are solved for, or sizes have moved by more than a share of a floor."""
+    sizes, newest_ns = _sizes(before), search.store.newest_stamp_ns
+    return len(before) != len(after) or any(
+        _unsized(fault) not in sizes
+        or np.linalg.norm(np.array(fault.size) - sizes[_unsized(fault)]) * (
+            1.0 if fault.spans == ALWAYS else drift_seconds(fault.spans[0], newest_ns))
+        > _SAME * KINDS[fault.kind].floor(search.integrity) for fault in after)
+
+
+def far_fetched(kind: str, size: float, config: IntegrityConfig) -> bool:
+    """Whether odometry is said to be wrong by far more than faults of odometry are."""
+    return bool(kind in (SCALE, TURN) and abs(size) > (
+        _FAR_FETCHED * config.fault_size * KINDS[kind].floor(config)))
 
 
 def lengths_ended(search: FaultSearch) -> Iterator[Candidate]:
@@ -246,7 +188,8 @@ def lengths_begun(search: FaultSearch) -> Iterator[Candidate]:
             continue
         fault, contest = begun
         later = replace(fault, spans=((well_ns + 1, ONGOING),))
-        if _is_known(fault, search, contest) and _fits(later, search, contest):
+        if abs(fault.size[0]) > KINDS[LENGTH].floor(search.integrity) and _explains(
+                later, search, contest):
             yield Candidate(contest, 1, _otherwise(search, later))
             if search.contest is contest:
                 return

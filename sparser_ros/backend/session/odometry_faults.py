@@ -1,17 +1,15 @@
-"""Faults of odometry: a wrong length or rate of turning, and stretches in which it does not hold.
+"""Stretches in which odometry does not hold.
 
-What is wrong by a share of its length or a rate of turning is corrected, its size being a part of
-the map (integrity/odometry_errors.py). Wheels that slip and frozen sources give no sign of their
-own: ranges deny them, and robust kernels doubt ranges. So the graph is also solved with odometry
-doubted: where that map is far better than any that believes the odometry, what it rejects is left
-out, until the ranges since then fit like honest ones, and all that the robot has measured
-meanwhile: nothing ties the poses there to each other. The stretch after that is placed by its
-ranges, as after a restart.
+Wheels that slip and frozen sources give no sign of their own: ranges deny them, and robust kernels
+doubt ranges. So the graph is also solved with odometry doubted: where that map is far better than
+any that believes the odometry, what it rejects is left out, until the ranges since then fit like
+honest ones, and all that the robot has measured meanwhile: nothing ties the poses there to each
+other. The stretch after that is placed by its ranges, as after a restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,17 +17,16 @@ import numpy as np
 from scipy.special import chdtri
 
 from ...array_types import Index, Mask
-from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, range_residuals, squared_residuals
 from ...graph.ends import stamps_of
 from ...graph.thinning import RELATIVE
 from ...solver.robust import KERNELS, squared_threshold
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, upper_share
-from ..integrity.faults import ALWAYS, BURST, FAILED, KINDS, Fault, ranges_of, stretch
-from ..integrity.hypotheses import drift_seconds
+from ..integrity.faults import BURST, FAILED, Fault, ranges_of, stretch
 from ..integrity.odometry_errors import SCALE, TURN
 from .contest import WIDEST, Contest, robust_cost, run
 from .fault_search import Candidate, FaultSearch
+from .lasting_faults import far_fetched
 from .range_faults import median_error
 from .solution import Location
 from .treatment import Treatment
@@ -37,15 +34,6 @@ from .treatment import Treatment
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-Search = Callable[[Contest], bool]
-"""Adds candidates from elsewhere to a contest; whether one is better than the best before."""
-_FAR_FETCHED = 3.0
-"""Standard deviations of the size of faults (`fault_size` times their floor) beyond which an error
-of odometry is not believed: 60 % of its length, 103 degrees a minute by default."""
-_MOST_ROUNDS = 4
-"""Warm solves of one audit: a fault more, and sizes beside each other."""
-_SAME = 0.1
-"""Of the floor of a fault: what no map shows."""
 _CHANCE = 0.01
 """Probability, of ranges that fit as others do, of being taken for ranges that do not."""
 _GOES_ON = 1e-4
@@ -55,59 +43,6 @@ _MOST_ENDS = 6
 """Each takes a warm solve."""
 TOGETHER_S = 10.0
 """What fails again within this time has failed all the while."""
-
-
-def solved_sizes(search: FaultSearch, elsewhere: Search | None) -> Iterator[Candidate]:
-    """Maps with the sizes of faults of odometry and altimeters, where these are likely.
-
-    A wrong map may need such a fault, and fits well with it from then on. So a new one is taken
-    off only once a search `elsewhere` has found no better map without it; None = not now.
-
-    An error that no odometry has is another fault's work, on every robot that seems to have
-    one: its cause is not known, and these robots are withdrawn as long as it shows.
-    """
-    searched = False
-    for _ in range(_MOST_ROUNDS):
-        before, after = search.treatment.solved, search.judgement.solved
-        if any(far_fetched(fault.kind, fault.size[0], search.integrity) for fault in after):
-            break
-        if _sizes(after).keys() - _sizes(before).keys() and not searched:
-            if elsewhere is not None and elsewhere(search.contest):
-                searched = True
-                yield Candidate(search.contest)
-                continue
-            searched = elsewhere is not None
-            if not searched:
-                after = tuple(fault for fault in after if _unsized(fault) in _sizes(before))
-        if not _differ(before, after, search):
-            break
-        yield from search.go_on(search.treatment.without(before).beside(*after))
-        if search.treatment.solved != after:
-            break
-
-
-def _unsized(fault: Fault) -> Fault:
-    return replace(fault, size=())
-
-
-def _sizes(faults: Sequence[Fault]) -> dict[Fault, float]:
-    return {_unsized(fault): fault.size[0] for fault in faults}
-
-
-def _differ(before: Sequence[Fault], after: Sequence[Fault], search: FaultSearch) -> bool:
-    """Whether other faults are solved for, or sizes have moved by more than a share of a floor."""
-    sizes, newest_ns = _sizes(before), search.store.newest_stamp_ns
-    return len(before) != len(after) or any(
-        _unsized(fault) not in sizes
-        or abs(fault.size[0] - sizes[_unsized(fault)]) * (
-            1.0 if fault.spans == ALWAYS else drift_seconds(fault.spans[0], newest_ns))
-        > _SAME * KINDS[fault.kind].floor(search.integrity) for fault in after)
-
-
-def far_fetched(kind: str, size: float, config: IntegrityConfig) -> bool:
-    """Whether odometry is said to be wrong by far more than faults of odometry are."""
-    return bool(kind in (SCALE, TURN) and abs(size) > (
-        _FAR_FETCHED * config.fault_size * KINDS[kind].floor(config)))
 
 
 def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:

@@ -31,7 +31,7 @@ from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.contest import robust_cost
 from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
 from sparser_ros.backend.session.judgement import judged
-from sparser_ros.backend.session.odometry_faults import solved_sizes
+from sparser_ros.backend.session.lasting_faults import solved_sizes
 from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, VerdictKind, tracked_map
@@ -267,7 +267,7 @@ def test_an_error_that_no_odometry_has_is_not_taken_off(monkeypatch):
             fault_search, 'judged', lambda *_: dataclasses.replace(truly, solved=solved))
         search = FaultSearch(
             auditor._store, contest, auditor._solved, Attempts(), auditor.config)
-        search.run(partial(solved_sizes, elsewhere=lambda _: False))
+        search.run(partial(solved_sizes, elsewhere=lambda _: False, of_ranges=False))
         return search.treatment.odometry_errors
 
     assert solved_for({'B': 0.35}).size == {(SCALE, 'B'): 0.35}
