@@ -173,12 +173,10 @@ class FaultKind:
         [LinearModel, RangeEnds, IntegrityConfig], Sequence[Hypothesis]] | None = None
     """Single faults that are tested at an estimate."""
     columns: Callable[[Fault, LinearModel], sp.csc_matrix] | None = None
-    """(rows, c): derivatives of the whitened residuals by its size. Such a kind is solved for, and
-    measured again at every audit; without `hypotheses` of its own it is one of every radio."""
+    """(rows, c): derivatives of the whitened residuals by its size; without `hypotheses` of its own
+    it is one of every radio."""
     floor: Callable[[IntegrityConfig], float] = _bias_floor
     """Size below which it is no fault."""
-    in_map: bool = False
-    """Whether its size becomes a part of the map once the fault is likely."""
     in_force: Callable[[Fault, LinearModel], Hypothesis] | None = None
     """The hypothesis of one whose size is a part of the map, of a kind with times."""
     in_levels: bool = True
@@ -191,6 +189,12 @@ class FaultKind:
     """By table: measurements, or a part of them, with the sizes of faults taken off."""
     frees_place: bool = False
     """Whether the configured place of its subject does not count."""
+
+    @property
+    def in_map(self) -> bool:
+        """Whether its size becomes a part of the map once the fault is likely: where residuals are
+        linear in it, and it can be taken off."""
+        return bool(self.corrected) and not (self.hypotheses is None and self.columns is None)
 
 
 def _number(names: tuple[str, ...], name: str) -> int:
@@ -375,25 +379,24 @@ def _failure_words(fault: Fault, graph: Graph, _: RadioErrors) -> list[Finding]:
 KINDS: dict[str, FaultKind] = {
     LENGTH: FaultKind(
         _length_words, 'ranges of {} are all too long or too short', radio_lengths, _of_length,
-        in_map=True, corrected={'ranges': _without_lengths}),
+        corrected={'ranges': _without_lengths}),
     MISPLACED: FaultKind(
         suspicion='beacon {} does not stand where it is configured', hypotheses=beacon_places,
         frees_place=True),
     HEIGHT: FaultKind(hypotheses=beacon_heights),
     ALTIMETER: FaultKind(
         suspicion='the altimeter of {} drifts', hypotheses=altimeter_drifts,
-        floor=lambda _: DRIFT_FLOOR_M, in_map=True, in_force=_drift_in_force, in_levels=False,
+        floor=lambda _: DRIFT_FLOOR_M, in_force=_drift_in_force, in_levels=False,
         corrected={'heights': _without_drifts}),
     ANTENNA: FaultKind(
         _antenna_words, 'the antenna of {} does not stand where its lever_arm says', antennas,
-        _of_antenna, in_map=True, in_levels=False, corrected={'ranges': _with_antennas}),
+        _of_antenna, in_levels=False, corrected={'ranges': _with_antennas}),
     SCALE: FaultKind(
         suspicion='the odometry of {} is too long or too short', hypotheses=odometry_lengths,
-        floor=lambda config: config.scale_floor, in_map=True,
-        corrected={'relative_poses': _odometry_corrected}),
+        floor=lambda config: config.scale_floor, corrected={'relative_poses': _odometry_corrected}),
     TURN: FaultKind(
         suspicion='the odometry of {} turns by itself', hypotheses=odometry_rates,
-        floor=lambda config: config.turn_floor_rad_s, in_map=True,
+        floor=lambda config: config.turn_floor_rad_s,
         corrected={'relative_poses': _odometry_corrected}),
     JUMP: FaultKind(hypotheses=odometry_jumps),
     BURST: FaultKind(

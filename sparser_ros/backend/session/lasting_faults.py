@@ -20,13 +20,13 @@ from ...graph import range_residuals
 from ...graph.ends import stamps_of
 from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import bent_edges
-from ..integrity.faults import ALWAYS, BURST, KINDS, LENGTH, MOVED, MOVED_AWAY, Fault
-from ..integrity.hypotheses import ONGOING, drift_seconds
+from ..integrity.faults import BURST, KINDS, LENGTH, MOVED, MOVED_AWAY, Fault
+from ..integrity.hypotheses import ALTIMETER, ONGOING, drift_seconds
 from ..integrity.odometry_errors import SCALE, TURN
 from ..integrity.places import known_names, may_have_moved
 from .contest import Contest
 from .fault_search import Candidate, FaultSearch
-from .range_faults import as_others_fit, cost_with_jump, measured_length
+from .range_faults import GROWN, as_others_fit, cost_with_jump, measured_length
 from .treatment import Treatment
 
 Search = Callable[[Contest], bool]
@@ -48,7 +48,10 @@ that map."""
 def solved_sizes(
     search: FaultSearch, elsewhere: Search | None, *, of_ranges: bool
 ) -> Iterator[Candidate]:
-    """Maps with the sizes of faults of odometry and altimeters, where these are likely.
+    """Maps with the sizes of faults that last, of ranges or of the rest, where these are likely.
+
+    One more at a time, once the sizes of those before have settled: what is left of one whose size
+    is not right yet looks like other faults.
 
     A wrong map may need such a fault, and fits well with it from then on. So a new one is taken
     off only once a search `elsewhere` has found no better map without it; None = not now.
@@ -56,20 +59,19 @@ def solved_sizes(
     An error that no odometry has is another fault's work, on every robot that seems to have
     one: its cause is not known, and these robots are withdrawn as long as it shows.
     """
-    searched, refused = False, set[Fault]()
+    searched = False
     for _ in range(_MOST_ROUNDS):
         before, after = (
             tuple(fault for fault in faults if _of_ranges(fault) == of_ranges)
             for faults in (search.treatment.solved, search.judgement.solved))
-        after = tuple(fault for fault in after if _may_be_solved(fault, search)
-                      and _unsized(fault) not in refused)
+        after = tuple(fault for fault in after if _may_be_solved(fault, search))
         if any(far_fetched(fault.kind, fault.size[0], search.integrity) for fault in after):
             break
         known = tuple(fault for fault in after if _unsized(fault) in _sizes(before)
                       and _explains(fault, search, search.contest))
-        new = tuple(fault for fault in after if _unsized(fault) not in _sizes(before))
+        new = tuple(fault for fault in after if _unsized(fault) not in _sizes(before)
+                    and not _tried_in_vain(fault, search))
         if _differ(before, known, search):
-            # What is left of one whose size is not right yet looks like other faults.
             new = ()
         elif not new:
             break
@@ -88,7 +90,8 @@ def solved_sizes(
         if all(_explains(fault, search, contest) for fault in new):
             yield Candidate(contest)
         else:
-            refused |= {_unsized(fault) for fault in new}
+            search.attempts.refused |= {
+                _key(fault): len(fault.rows(search.whole)) for fault in new}
 
 
 def _of_ranges(fault: Fault) -> bool:
@@ -109,6 +112,15 @@ def _may_be_solved(fault: Fault, search: FaultSearch) -> bool:
         fault.kind == LENGTH and fault.subject in known_names(search.whole))
 
 
+def _tried_in_vain(fault: Fault, search: FaultSearch) -> bool:
+    refused = search.attempts.refused.get(_key(fault), 0)
+    return refused > 0 and len(fault.rows(search.whole)) < GROWN * refused
+
+
+def _key(fault: Fault) -> tuple[str, str, int]:
+    return fault.kind, fault.subject, fault.spans[0][0]
+
+
 def _unsized(fault: Fault) -> Fault:
     return replace(fault, size=())
 
@@ -123,7 +135,7 @@ def _differ(before: Sequence[Fault], after: Sequence[Fault], search: FaultSearch
     return len(before) != len(after) or any(
         _unsized(fault) not in sizes
         or np.linalg.norm(np.array(fault.size) - sizes[_unsized(fault)]) * (
-            1.0 if fault.spans == ALWAYS else drift_seconds(fault.spans[0], newest_ns))
+            drift_seconds(fault.spans[0], newest_ns) if fault.kind == ALTIMETER else 1.0)
         > _SAME * KINDS[fault.kind].floor(search.integrity) for fault in after)
 
 

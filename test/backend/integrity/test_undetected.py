@@ -4,19 +4,24 @@ import dataclasses
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from backend_world import World, longer
 from dense import drawn
 from faulty_world import BEACONS, CENTRES, graph, odometry_scaled, solved, world
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 from sparser_ros.backend.integrity import undetected
-from sparser_ros.backend.integrity.faults import hypotheses_of
+from sparser_ros.backend.integrity.faults import LENGTH, Fault, hypotheses_of
 from sparser_ros.backend.integrity.hypotheses import (
     ANTENNA,
+    Hypothesis,
     common_hypotheses,
     odometry_scales,
 )
-from sparser_ros.backend.integrity.linear_model import linear_model
+from sparser_ros.backend.integrity.linear_model import Scores, linear_model
+from sparser_ros.backend.integrity.odometry_errors import SCALE, TURN
 from sparser_ros.backend.integrity.selection import scores_of
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
@@ -137,6 +142,33 @@ def hidden(made, estimate, weights, gauge=0, kinds=lambda kind: True):
               if kinds(one.kind)]
     return undetected.hidden_faults(
         made, estimate, scores_of(model, tested), tested, gauge, CONFIG)
+
+
+@given(seed=st.integers(0, 2**16))
+def test_sizes_that_are_solved_for_are_the_best_ones_beside_their_prior(seed):
+    random = np.random.default_rng(seed)
+    kinds = [(SCALE, 'A', 1), (ANTENNA, 'B', 2), (LENGTH, 'B', 1), (TURN, 'A', 1)]
+    every = [Hypothesis(kind, name, sp.csc_matrix((9, c)), 0.1, None) for kind, name, c in kinds]
+    G, r, step = random.normal(size=(9, 5)), 5 * random.normal(size=9), random.normal(size=(7, 5))
+    inside, outside, now = [1, 2, 4], [0, 3], random.normal(size=3)
+    solved = (Fault(ANTENNA, 'B', tuple(now[:2].tolist())), Fault(TURN, 'A', (now[2],)))
+    prior = np.array([4.0, 4.0, 3.0]) / (CONFIG.fault_size * 0.1)**2
+    found = undetected.solved_faults(
+        Scores(G.T @ G, G.T @ r, np.sum(G**2, axis=0), step), every, solved, CONFIG)
+    stacked = np.vstack([G[:, inside], np.diag(np.sqrt(prior))])
+    more = -np.linalg.lstsq(stacked, np.concatenate([r, np.sqrt(prior) * now]), rcond=None)[0]
+    for fault in found.faults:
+        part = slice(2) if fault.kind == ANTENNA else slice(2, 3)
+        np.testing.assert_allclose(fault.size, (now + more)[part], atol=1e-9)
+    assert [one.key for one in found.others] == [every[0].key, every[2].key]
+    np.testing.assert_allclose(
+        found.scores.score, G[:, outside].T @ (r + G[:, inside] @ more), atol=1e-9)
+    W = np.linalg.inv(stacked.T @ stacked)
+    np.testing.assert_allclose(
+        found.scores.information,
+        G[:, outside].T @ (np.eye(9) - G[:, inside] @ W @ G[:, inside].T) @ G[:, outside],
+        atol=1e-9)
+    np.testing.assert_allclose(found.root @ found.root.T, step[:, inside] @ W @ step[:, inside].T)
 
 
 def test_a_likely_fault_makes_only_those_unlikely_that_explain_the_same():

@@ -38,7 +38,7 @@ def share_words(fault, graph, off):
 def range_shares(monkeypatch):
     monkeypatch.setitem(KINDS, SHARE, FaultKind(
         share_words, 'ranges of {} are too long by a share', columns=share_columns,
-        in_map=True, floor=lambda config: 0.01, corrected={'ranges': without_share}))
+        floor=lambda config: 0.01, corrected={'ranges': without_share}))
 
 
 def stretched(world, share):
