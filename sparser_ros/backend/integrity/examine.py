@@ -181,7 +181,7 @@ def _explained(
     tested = hypotheses_of(model, sources, (*found_bursts, *stretches), config, solved)
     every = [*tested, *common_hypotheses(tested)]
     scores = scores_of(model, every)
-    beside = solved_faults(scores, every, solved, config)
+    beside = solved_faults(scores, every, solved, config, false_alarm)
     factor = _noise(model, scores)
     undetected = hidden_faults(
         graph, estimate, beside.scores, beside.others, gauge, config, factor, beside.root)
@@ -214,7 +214,7 @@ def _explained(
     # A stretch and a step of one beacon are one fault: what explains most comes first.
     first = {(finding.kind, finding.subject): finding for finding in reversed(findings)}
     return list(first.values())[::-1], undetected, with_likely(
-        beside, undetected, config, factor)
+        beside, undetected, config, factor, false_alarm)
 
 
 def _noise(model: LinearModel, scores: Scores) -> float:

@@ -99,6 +99,9 @@ class Fault:
     """By which the variance of ranges with `size` taken off is multiplied."""
     held_ns: int = 0
     """What the subject measures later is left out until an audit has seen it; 0 = it is over."""
+    proved: bool = True
+    """Whether it may be told: false alarms are as rare as stated. One that is merely likely is a
+    part of the map, and no more."""
 
     @property
     def open(self) -> bool:
@@ -328,6 +331,8 @@ def _of_antenna(fault: Fault, model: LinearModel) -> sp.csc_matrix:
 
 def _length_words(fault: Fault, graph: Graph, off: RadioErrors) -> list[Finding]:
     name, length, (begin, end) = fault.subject, fault.size[0], fault.spans[0]
+    if not fault.proved:
+        return []
     if end != ONGOING:
         return [Finding(
             'range_burst', name, f'ranges of radio {name} were {too_long(length)} until '
@@ -350,7 +355,7 @@ def _antenna_words(fault: Fault, _: Graph, off: RadioErrors) -> list[Finding]:
         Finding(ANTENNA_AXES[axis], name,
                 f'{antenna_moved(name, axis, error)}: that is allowed for; '
                 + (doubt(off.antenna_m[name]) or 'set its lever_arm'), error, 'm')
-        for axis, error in enumerate(off.antenna_m[name]) if abs(error) >= _TOLD_M]
+        for axis, error in enumerate(off.antenna_m[name]) if abs(error) >= _TOLD_M and fault.proved]
 
 
 def _burst_words(fault: Fault, graph: Graph, _: RadioErrors) -> list[Finding]:

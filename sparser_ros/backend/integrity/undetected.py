@@ -238,12 +238,13 @@ class SolvedFaults:
 
 def solved_faults(
     scores: Scores, hypotheses: Sequence[Hypothesis], solved: Sequence[Fault],
-    config: IntegrityConfig,
+    config: IntegrityConfig, false_alarm: float,
 ) -> SolvedFaults:
     """At an estimate of a graph from whose measurements the sizes of `solved` are taken off.
 
     The sizes have the prior of a faulty source. A fault that has become unlikely
-    (`fault_probability` and the Bayes factor) is dropped.
+    (`fault_probability` and the Bayes factor) is dropped. `false_alarm` is the probability of one
+    that is proved and none.
     """
     size, ends = sizes_by_key(solved), np.cumsum(
         [0, *(fault.columns.shape[1] for fault in hypotheses)])
@@ -264,11 +265,10 @@ def solved_faults(
         # Of this one alone, the other solved ones free: Schur complement.
         at = np.searchsorted(inside, part)
         alone, value = W[np.ix_(at, at)], best[at]
-        log_odds = np.log(config.fault_probability) + 0.5 * (
-            value @ np.linalg.solve(alone, value)
-            + np.linalg.slogdet(prior[at, None] * alone)[1])
-        if log_odds > np.log(DROPPED):
-            kept.append(_of_size(hypotheses[k], value))
+        evidence = 0.5 * (value @ np.linalg.solve(alone, value)
+                          + np.linalg.slogdet(prior[at, None] * alone)[1])
+        if np.log(config.fault_probability) + evidence > np.log(DROPPED):
+            kept.append(_of_size(hypotheses[k], value, evidence > -np.log(false_alarm)))
     beside = Scores(
         A[np.ix_(outside, outside)] - cross @ W @ cross.T, s[outside] - cross @ (W @ pull),
         scores.bare[outside], scores.step[:, outside] - scores.step[:, inside] @ W @ cross.T)
@@ -282,13 +282,14 @@ def sizes_by_key(solved: Sequence[Fault]) -> dict[tuple[str, str, Span | None], 
             np.array(fault.size) for fault in solved}
 
 
-def _of_size(fault: Hypothesis, size: Array) -> Fault:
+def _of_size(fault: Hypothesis, size: Array, proved: bool) -> Fault:
     spans = ALWAYS if fault.span is None else (fault.span,)
-    return Fault(fault.kind, fault.subject, tuple(size.tolist()), spans)
+    return Fault(fault.kind, fault.subject, tuple(size.tolist()), spans, proved=bool(proved))
 
 
 def with_likely(
-    solved: SolvedFaults, hidden: HiddenFaults, config: IntegrityConfig, variance_factor: float
+    solved: SolvedFaults, hidden: HiddenFaults, config: IntegrityConfig, variance_factor: float,
+    false_alarm: float,
 ) -> tuple[Fault, ...]:
     """The faults of `solved`, and the likeliest further one if it is likely.
 
@@ -321,7 +322,7 @@ def with_likely(
     size = -np.linalg.solve(
         solved.scores.information[np.ix_(own, own)] + _prior(fault, config) * np.eye(len(own)),
         solved.scores.score[own])
-    return (*solved.faults, _of_size(fault, size))
+    return (*solved.faults, _of_size(fault, size, evidence[best] > -np.log(false_alarm)))
 
 
 def _prior(fault: Hypothesis, config: IntegrityConfig) -> float:

@@ -122,7 +122,7 @@ def _key(fault: Fault) -> tuple[str, str, int]:
 
 
 def _unsized(fault: Fault) -> Fault:
-    return replace(fault, size=())
+    return replace(fault, size=(), proved=True)
 
 
 def _sizes(faults: Sequence[Fault]) -> dict[Fault, Array]:
@@ -130,9 +130,11 @@ def _sizes(faults: Sequence[Fault]) -> dict[Fault, Array]:
 
 
 def _differ(before: Sequence[Fault], after: Sequence[Fault], search: FaultSearch) -> bool:
-    """Whether other faults are solved for, or sizes have moved by more than a share of a floor."""
+    """Whether other faults are solved for, or proved, or sizes have moved by more than a share of a
+    floor."""
     sizes, newest_ns = _sizes(before), search.store.newest_stamp_ns
-    return len(before) != len(after) or any(
+    proved = [{_unsized(fault) for fault in faults if fault.proved} for faults in (before, after)]
+    return len(before) != len(after) or proved[0] != proved[1] or any(
         _unsized(fault) not in sizes
         or np.linalg.norm(np.array(fault.size) - sizes[_unsized(fault)]) * (
             drift_seconds(fault.spans[0], newest_ns) if fault.kind == ALTIMETER else 1.0)

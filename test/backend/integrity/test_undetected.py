@@ -154,7 +154,7 @@ def test_sizes_that_are_solved_for_are_the_best_ones_beside_their_prior(seed):
     solved = (Fault(ANTENNA, 'B', tuple(now[:2].tolist())), Fault(TURN, 'A', (now[2],)))
     prior = np.array([4.0, 4.0, 3.0]) / (CONFIG.fault_size * 0.1)**2
     found = undetected.solved_faults(
-        Scores(G.T @ G, G.T @ r, np.sum(G**2, axis=0), step), every, solved, CONFIG)
+        Scores(G.T @ G, G.T @ r, np.sum(G**2, axis=0), step), every, solved, CONFIG, 1e-6)
     stacked = np.vstack([G[:, inside], np.diag(np.sqrt(prior))])
     more = -np.linalg.lstsq(stacked, np.concatenate([r, np.sqrt(prior) * now]), rcond=None)[0]
     for fault in found.faults:
