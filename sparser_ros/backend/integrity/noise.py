@@ -64,6 +64,8 @@ _NEIGHBOURS_S, _LEAST_NEIGHBOURS = 10.0, 30
 """Time within which errors of the map hardly change, and so many ranges with two neighbours."""
 _ALIKE = 4.0
 """Ratio of factors: with a fifth of false ranges it is 3, with a third of them 100."""
+_MIXTURE_STEPS, _SHARES = 500, (1e-6, 1 - 1e-6)
+"""Of the EM algorithm for a mixture, and shares that it may have."""
 ODOMETRY, RANGES, CLOSURES, SIGHTINGS = 'odometry', 'ranges', 'closures', 'sightings'
 MOVES, TURNS = 'translations', 'rotations'
 """Of odometry, where these are told apart."""
@@ -274,6 +276,22 @@ def white_range_noise(graph: Graph, estimate: Estimate) -> float:
     squares = off**2 / (own[1] + (1 - share)**2 * first[1] + share**2 * last[1])
     lower, middle = np.quantile(squares, [0.1, 0.5]) / chdtri(1, np.array([0.9, 0.5]))
     return float(middle) if middle < _ALIKE * lower else 0.0
+
+
+def mixture_cost(whitened: Array) -> float:
+    """-2 log likelihood of residuals, of which a share is wrong, and k times as large as claimed.
+
+    At the likeliest share and k (EM algorithm; Dempster, Laird and Rubin 1977), but for a constant.
+    """
+    square = whitened**2
+    share, wide, total = 0.5, max(float(np.mean(square)), 1.0) if len(square) else 1.0, square
+    for _ in range(_MIXTURE_STEPS):
+        wrong = np.log(share) - 0.5 * (square / wide + np.log(wide))
+        total = np.logaddexp(np.log1p(-share) - 0.5 * square, wrong)
+        member = np.exp(wrong - total)
+        share = float(np.clip(np.mean(member), *_SHARES)) if len(square) else share
+        wide = max(float(member @ square) / max(float(np.sum(member)), 1e-9), 1.0)
+    return -2.0 * float(np.sum(total))
 
 
 def _with_faults(model: LinearModel, config: IntegrityConfig) -> tuple[sp.csr_matrix, int]:

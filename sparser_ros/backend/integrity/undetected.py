@@ -47,10 +47,9 @@ from .hypotheses import DRIFT_FLOOR_M, ONGOING, Hypothesis, Span
 from .linear_model import Scores, keyframes_of, newest_poses
 from .odometry_errors import ALL_ROBOTS
 
-TAKEN, DROPPED = 0.5, 0.1
+TAKEN, DROPPED = 0.8, 0.1
 """Probability of a fault from which on the map is solved with its size, and odds below which it no
-longer is. Solving for a fault that is none hides the true one: it must be likelier than
-not."""
+longer is. To solve for one that is none hides the true one, and with it the risk of that."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ...graph import Graph
+from ...graph import Graph, range_residuals
 from ..integrity.faults import (
     BURST,
     FAILED,
@@ -18,7 +18,7 @@ from ..integrity.faults import (
     Fault,
 )
 from ..integrity.hypotheses import ALTIMETER
-from ..integrity.noise import RANGES, noise_of, white_range_noise
+from ..integrity.noise import RANGES, mixture_cost, noise_of, white_range_noise
 from ..integrity.odometry_errors import SCALE, TURN
 from .beacon_faults import (
     located_places,
@@ -28,7 +28,7 @@ from .beacon_faults import (
     told_places,
     withhold_frame,
 )
-from .contest import Contest
+from .contest import Contest, robust_cost
 from .fault_search import Candidate, FaultSearch
 from .graph_store import FAILURES
 from .lasting_faults import Search, lengths_begun, lengths_ended, solved_sizes
@@ -82,24 +82,33 @@ def _ranges_as_claimed(search: FaultSearch, elsewhere: Search | None) -> Iterato
     A wrong map needs more noise, and fits well with it from then on.
     """
     before = search.treatment.noise
-    log_factor = float(np.log(before.factor(RANGES)))
-    if not search.due('ranges as claimed', log_factor > np.log(_LEAST_NOISE)):
+    if not search.due('ranges as claimed', before.factor(RANGES) > _LEAST_NOISE):
         return
     claimed = search.solved(replace(search.treatment, noise=before.with_factor(RANGES, 1.0)))
     if claimed is None:
         return
     if elsewhere is not None:
         elsewhere(claimed)
-    count = len(claimed.frame.subgraph.graph.ranges)
-    if claimed.best.value - search.contest.best.value < count * log_factor:
+    if _unlikelihood(claimed, search) < _unlikelihood(search.contest, search):
         yield Candidate(claimed)
+
+
+def _unlikelihood(contest: Contest, search: FaultSearch) -> float:
+    """Of a map, in chi-square, whatever noise its ranges count with: a kernel has one price for
+    those that are wrong, however many."""
+    own = contest.frame.subgraph
+    graph, estimate = own.graph, own.of(contest.best.whole)
+    claimed = graph.ranges.precision * contest.data.treatment.noise.factor(RANGES)
+    rest = graph.replaced(ranges=graph.ranges.take([]))
+    return robust_cost(rest, estimate, search.config) + mixture_cost(
+        range_residuals(graph, estimate) * np.sqrt(claimed))
 
 
 def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
     """The map with ranges as noisy as they are, where they have far more noise than counts.
 
-    By their likelihood: a factor f on n variances costs n log f. It is measured before faults,
-    since under claims that are far too small most ranges look like faults.
+    Noise is measured before faults, since under claims that are far too small most ranges look like
+    faults.
     """
     before, contest = search.treatment.noise, search.contest
     for _ in range(_NOISE_ROUNDS):
@@ -113,10 +122,8 @@ def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
         if other is None:
             return
         contest = other
-    log_factor = float(np.log(
-        contest.data.treatment.noise.factor(RANGES) / before.factor(RANGES)))
-    count = len(contest.frame.subgraph.graph.ranges)
-    if search.contest.best.value - contest.best.value > count * log_factor + search.flip_cost:
+    if contest is not search.contest and _unlikelihood(search.contest, search) > _unlikelihood(
+            contest, search) + search.flip_cost:
         yield Candidate(contest)
 
 

@@ -2,7 +2,7 @@
 
 Ranges of a radio that are all too long, an antenna that stands elsewhere, odometry that is too long
 or turns, a drifting altimeter: each is a few parameters, linear in the residuals. Once data make
-such a fault likelier than not (integrity/undetected.py), its size belongs into the map: it is taken
+such a fault likely (integrity/undetected.py), its size belongs into the map: it is taken
 off, and what stays uncertain of it adds to the covariances of everything. When a length of a radio
 began, or that it is over, is found by the map that fits best.
 """
@@ -53,8 +53,9 @@ def solved_sizes(
     One more at a time, once the sizes of those before have settled: what is left of one whose size
     is not right yet looks like other faults.
 
-    A wrong map may need such a fault, and fits well with it from then on. So a new one is taken
-    off only once a search `elsewhere` has found no better map without it; None = not now.
+    A wrong map may need a fault of odometry, and fits well with it from then on. So a new one is
+    taken off only once a search `elsewhere` has found no better map without it; None = not now.
+    Those of ranges must make all ranges of their source fit.
 
     An error that no odometry has is another fault's work, on every robot that seems to have
     one: its cause is not known, and these robots are withdrawn as long as it shows.
@@ -75,7 +76,7 @@ def solved_sizes(
             new = ()
         elif not new:
             break
-        if new and not searched:
+        if new and not of_ranges and not searched:
             if elsewhere is not None and elsewhere(search.contest):
                 searched = True
                 yield Candidate(search.contest)

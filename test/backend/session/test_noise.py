@@ -5,7 +5,7 @@ import pytest
 from backend_world import ROBUST, config, errors_in_map, filled, graph_of, longer, ticks, two_robots
 from flying_world import flying_graph
 
-from sparser_ros.backend.integrity.noise import Noise, noise_of, white_range_noise
+from sparser_ros.backend.integrity.noise import Noise, mixture_cost, noise_of, white_range_noise
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.treatment import RANGE_NOISE, Treatment
@@ -152,3 +152,29 @@ def test_steps_of_odometry_tell_its_noise_where_there_are_few_stretches():
     right, large = (noise_of(graph, world.truth, {}, 0.1).sigmas for graph in (honest, timid))
     for name in ('odometry of A', 'odometry of B'):
         assert 0.1 * right[name] < large[name] < 0.3 * right[name]
+
+
+@pytest.mark.parametrize(('share', 'wide'), [(0.02, 3.0), (0.4, 100.0), (0.9, 8.0)])
+def test_the_cost_of_a_mixture_is_that_of_its_likeliest_share_and_width(share, wide):
+    random = np.random.default_rng(1)
+    z = random.normal(size=4000) * np.where(random.random(4000) < share, wide, 1.0)
+
+    def cost(share, wide):
+        return -2 * np.sum(np.log(
+            (1 - share) * np.exp(-z**2 / 2) + share / wide * np.exp(-(z / wide)**2 / 2) + 1e-300))
+
+    found = mixture_cost(z)
+    assert found <= cost(share, wide) + 0.5
+    grid = [cost(u, k) for u in np.linspace(0.005, 0.995, 60) for k in np.geomspace(1.2, 200, 60)]
+    assert found <= min(grid) + 0.5
+
+
+def test_right_ranges_beside_false_ones_are_likelier_than_much_noise():
+    """A kernel's price is that of the first false one: 25 for each, here 10 for every range."""
+    random = np.random.default_rng(2)
+    false = random.random(400) < 0.4
+    right = np.where(false, random.uniform(50, 500, 400), 1.0) * random.normal(size=400)
+    noise_sigmas = 40.0
+    assert mixture_cost(right) < mixture_cost(noise_sigmas * random.normal(size=400))
+    assert 25.0 * np.sum(false) > 400 * (1 + 2 * np.log(noise_sigmas))
+    assert mixture_cost(np.zeros(0)) == 0.0
