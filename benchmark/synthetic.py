@@ -10,7 +10,6 @@ from scipy.spatial import cKDTree
 
 from sparser_ros.array_types import Array, Index, Mask
 from sparser_ros.graph import (
-    MEASUREMENT_TYPES,
     Graph,
     Landmarks,
     Poses,
@@ -248,7 +247,6 @@ def marks(beacons: Array, fixed: Mask | None = None) -> Landmarks:
 
 def first_poses(graph: Graph, count: int) -> Graph:
     """The graph of the first poses and of what is measured between these."""
-    ends = {name: kind.table.endpoints() for name, kind in MEASUREMENT_TYPES.items()}
     return graph.replaced(poses=graph.poses.take(np.arange(count)), **{
-        name: table.take(np.all([getattr(table, end) < count for end in ends[name]], axis=0))
+        name: table.take(np.all([getattr(table, end) < count for end in table.endpoints()], axis=0))
         for name, table in graph.tables().items()})
