@@ -25,7 +25,7 @@ from sparser_ros.backend.integrity.noise import (
     variance_components,
 )
 from sparser_ros.config import SolverConfig
-from sparser_ros.graph import Ranges, cost, range_residuals
+from sparser_ros.graph import Ranges, cost
 from sparser_ros.graph.ends import RangeEnds, range_ends
 from sparser_ros.solver import solve
 from sparser_ros.solver.covariance import Linearised
@@ -33,28 +33,6 @@ from sparser_ros.solver.covariance import Linearised
 SHARP = SolverConfig(gradient_tolerance=1e-16, cost_tolerance=1e-13)
 ROBOTS, BEACONS, EACH = 3, 6, 60
 SIGMA = 0.1
-
-
-def test_derivatives_of_residuals_are_those_of_finite_differences():
-    world = radio_world(3, dimension=3, steps=40, sigma_factor=1.0, blocked=0.0)
-    estimate = solve(world.measured, SHARP, initial=world.truth).estimate
-    ends = range_ends(world.measured)
-    rng = np.random.default_rng(3)
-    size = len(ends.names) + 1
-    at = RadioParameters(ends, np.append(0.02 * rng.normal(size=size), np.zeros(ends.robots)))
-
-    def residual(step):
-        """Of measured metres."""
-        moved = RadioParameters(ends, at.values + np.append(step, np.zeros(ends.robots)))
-        return range_residuals(moved.corrected(world.measured), estimate) / moved.scale
-
-    corrected = at.corrected(world.measured)
-    model, columns = radio_model(at, corrected, estimate, {})
-    root = np.sqrt(corrected.ranges.precision)[:, None]
-    matrix = columns[model.rows('ranges')].toarray()[:, :size] / root / at.scale
-    for k, step in enumerate(1e-4 * np.eye(size)):
-        found = (residual(step) - residual(-step)) / 2e-4
-        assert found == pytest.approx(matrix[:, k], abs=1e-6)
 
 
 @pytest.mark.parametrize(('part', 'share'), [
