@@ -120,22 +120,6 @@ def test_what_is_stated_does_not_depend_on_whose_start_the_map_is_relative_to(
     np.testing.assert_allclose(b.landmarks, expected, atol=1e-3 * expected.max())
 
 
-def test_one_known_beacon_moves_the_map_and_no_covariance():
-    """It says where the map is and leaves its heading open: the datum is the network still."""
-    world = pair_world(seed=6, known=())
-    radios = {'L1': {'beacon': 'L1', 'position': [-2.0, 7.0, 0.0]}}
-    increments = world.increments(4)
-    pinned, *_ = judged(world, increments, radios=radios)
-    free, *_ = judged(world, increments)
-    np.testing.assert_allclose(pinned.estimate.landmarks[1], [-2.0, 7.0], atol=1e-9)
-    assert pinned.covariances.gauge == free.covariances.gauge == NETWORK
-    for name in ('poses', 'landmarks'):
-        stated = getattr(free.covariances, name)
-        assert np.all(np.linalg.eigvalsh(stated) > 0)
-        np.testing.assert_allclose(
-            getattr(pinned.covariances, name), stated, atol=1e-6 * stated.max())
-
-
 def solutions(seed, steps=36, ticks=12):
     """Two robots 15 m apart that begin to move, and range each other: (solution, steps so far)."""
     bearing = np.random.default_rng(seed).uniform(-np.pi, np.pi)
