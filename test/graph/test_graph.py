@@ -2,32 +2,18 @@
 
 import numpy as np
 import pytest
-from backend_world import same
 from graphs import random_graph
 from helpers import world
 
-from sparser_ros.backend.process.wire import decode, increment_message
 from sparser_ros.config import GraphError
 from sparser_ros.graph import (
-    Increment,
     Landmarks,
     empty_graph,
     estimate_of,
-    extended,
     range_lever_derivatives,
     range_residuals,
 )
 from sparser_ros.graph.parts import components, thinly_measured, undetermined
-
-
-def test_increments_carry_every_type_across_the_wire():
-    graph = random_graph(5, 3)
-    sent = Increment(
-        0, graph.robots, graph.poses, graph.landmarks, measurements=graph.measurements)
-    back = decode(increment_message(sent)).body
-    assert back.n_measurements == graph.n_measurements
-    whole = extended(empty_graph(3, graph.robots), back)
-    assert all(same(whole.tables()[name], table) for name, table in graph.tables().items())
 
 
 def test_faults_are_named():

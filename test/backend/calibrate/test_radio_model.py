@@ -7,6 +7,7 @@ import pytest
 from radio_world import radio_world
 from scipy.linalg import block_diag
 
+from benchmark.synthetic import plain_ranges
 from sparser_ros.backend.calibrate import range_errors
 from sparser_ros.backend.calibrate.radio_model import (
     RadioParameters,
@@ -25,7 +26,7 @@ from sparser_ros.backend.integrity.noise import (
     variance_components,
 )
 from sparser_ros.config import SolverConfig
-from sparser_ros.graph import Ranges, cost
+from sparser_ros.graph import cost
 from sparser_ros.graph.ends import RangeEnds, range_ends
 from sparser_ros.solver import solve
 from sparser_ros.solver.covariance import Linearised
@@ -137,10 +138,8 @@ def measured(sigma_m, seed=0):
     ends = RangeEnds(names, ROBOTS, first, second, np.arange(count, dtype=float))
     distance = rng.uniform(5, 60, count)
     sigma = sigma_m(distance) if callable(sigma_m) else np.full(count, sigma_m)
-    none = np.zeros((count, 2))
-    return ends, Ranges(
-        first, ~(second - ROBOTS), none, none, distance, sigma**-2.0,
-        np.zeros(count, dtype=np.int64)), rng.normal(size=count)
+    ranges = plain_ranges(2, first, ~(second - ROBOTS), distance, sigma**-2.0)
+    return ends, ranges, rng.normal(size=count)
 
 
 def found(ends, ranges, residual):
