@@ -85,18 +85,6 @@ def test_parts_that_nothing_ties_to_the_rest_are_named():
     assert len(undetermined(apart.replaced(landmarks=known))) == 2
 
 
-def test_a_break_in_the_odometry_names_the_pose():
-    graph = two_robots()
-    table = graph.relative_poses
-    own = np.flatnonzero(graph.poses.robot == 0)
-    cut = own[len(own) // 2]
-    kept = graph.replaced(
-        relative_poses=table.take(table.j != cut), ranges=graph.ranges.take(slice(0, 0)))
-    texts = [one.text for one in undetermined(kept)]
-    index = graph.poses.index[cut]
-    assert any(f'poses of robot A from A{index} on' in text for text in texts), texts
-
-
 def test_too_few_ranges_for_one_position():
     graph = two_robots()
     ends = graph.ranges.source, graph.ranges.target

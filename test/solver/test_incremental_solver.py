@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flying_world import flying_graph
 from graphs import random_graph
-from helpers import stepped, world
+from helpers import stepped, values_of, world
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -90,12 +90,6 @@ def test_what_is_not_determined_is_an_error():
     graph = world(3, 2, ranges=0, sightings=0)
     with pytest.raises(SolverError, match='undetermined'):
         marginal_covariance(graph, estimate_of(graph), poses=[1])
-
-
-def values_of(solver: IncrementalSolver, graph: Graph) -> Estimate:
-    n, m = graph.n_poses, graph.n_landmarks
-    return Estimate(
-        solver.rotation[:n].copy(), solver.position[:n].copy(), solver.position[n:n + m].copy())
 
 
 def robust_cost(config):
