@@ -57,8 +57,8 @@ def pose_graph(n: int, *, dimension: int = 2, closures: float = 0.4, seed: int =
         relative_poses=edges, name=f'lattice{n}')
 
 
-def space_lattice(n: int, edges: int, *, layers: int = 1, seed: int = 0) -> Graph:
-    """Poses in space on square layers of lattice cells, n in all, that measure their neighbours.
+def space_lattice(n: int, edges: int, *, seed: int = 0) -> Graph:
+    """Poses in space on a square of n lattice cells that measure their neighbours.
 
     Noise is isotropic, and a relative pose points from a cell of even parity, at most sqrt(2) m
     away. Nothing points from an odd cell, so its rotation block in Q is a multiple of the
@@ -66,7 +66,7 @@ def space_lattice(n: int, edges: int, *, layers: int = 1, seed: int = 0) -> Grap
     pairs are drawn at random up to `edges`; ValueError where there are too few.
     """
     rng = np.random.default_rng(seed)
-    cells = _swept(n, layers)
+    cells = _swept(n)
     odd = (np.sum(cells, axis=1) % 2).astype(bool)
     rotation = rotvec_to_matrix(rng.normal(0, 1, (n, 3)))
     near = cKDTree(cells).query_pairs(1.5, output_type='ndarray')
@@ -83,14 +83,12 @@ def space_lattice(n: int, edges: int, *, layers: int = 1, seed: int = 0) -> Grap
         relative_poses=relative, name=f'space{n}')
 
 
-def _swept(n: int, layers: int) -> Array:
-    """(n, 3): cells in metres, row by row and layer by layer, each one next to the last."""
-    side = int(np.ceil(np.sqrt(n / layers) - 1e-9))
-    layer, inside = np.divmod(np.arange(n), side * side)
-    inside = np.where(layer % 2, side * side - 1 - inside, inside)
-    row, column = np.divmod(inside, side)
+def _swept(n: int) -> Array:
+    """(n, 3): cells in metres, row by row, each one next to the last."""
+    side = int(np.ceil(np.sqrt(n) - 1e-9))
+    row, column = np.divmod(np.arange(n), side)
     column = np.where(row % 2, side - 1 - column, column)
-    return np.stack([column, row, layer], axis=1).astype(float)
+    return np.stack([column, row, 0 * row], axis=1).astype(float)
 
 
 def range_graph(

@@ -21,10 +21,10 @@ NOISE_ALONE = IntegrityConfig(
 """Sound sources have no error, and no size of a fault of odometry is solved for."""
 
 
-def judged(world, increments=None, integrity=NOISE_ALONE, radios=None, **backend):
+def judged(world, increments=None, integrity=NOISE_ALONE, **backend):
     """The solution after four increments, the graph and the verdict."""
-    options = config(world.dimension, world.names, KERNEL, integrity=integrity, **backend)
-    session = Session(replace(options, radios=radios or {}))
+    session = Session(config(
+        world.dimension, world.names, KERNEL, integrity=integrity, **backend))
     ticks(session, increments or world.increments(4))
     return session.solve(), session.tracker.graph, session.tracker._verdict
 
