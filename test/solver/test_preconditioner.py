@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from dense import posed, product_with_identity, reduced, tangent_basis
+from dense import ended, posed, product_with_identity, reduced, tangent_basis
 from helpers import world
 
 from benchmark.synthetic import pose_graph
@@ -15,10 +15,8 @@ from sparser_ros.solver.newton_descent import NewtonDescent
 from sparser_ros.solver.preconditioner import (
     GaussNewtonPreconditioner,
     NewtonPreconditioner,
-    RegularisedQ,
 )
 from sparser_ros.solver.result import SolveStatus
-from sparser_ros.solver.trust_region import StoppingRule, minimise
 
 
 def test_a_poor_start_is_refined_with_rotations_that_stretch_as_well(monkeypatch):
@@ -51,9 +49,8 @@ def test_inverse_of_the_dense_tangent_hessian(kind, d, p, absolute):
         # It takes poses for rigid, without ranges, and residuals for none.
         schur, y = posed(d, absolute=absolute)
     else:
-        schur, manifold, start = reduced(world(5, d, absolute=absolute, noise=0.5), p)
-        rule = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-18)
-        y = minimise(schur, manifold, start, RegularisedQ(schur), rule).y
+        schur, _, start = reduced(world(5, d, absolute=absolute, noise=0.5), p)
+        y = ended(schur, start, gradient_tolerance=1e-18).y
     manifold, gradient = schur.problem.manifold, schur(y)
     inverse = kind(schur)
     inverse.refresh(y, gradient, 0)
@@ -100,9 +97,7 @@ def test_it_ends_where_the_trust_region_ends(seed, d, absolute):
     costs = []
     newton = NewtonDescent(schur, lambda _, cost, __: costs.append(cost))
     run = newton.run(start, gain=1e-9, most=100)
-    best = minimise(
-        schur, manifold, start, RegularisedQ(schur),
-        StoppingRule(cost_tolerance=0, gradient_tolerance=1e-16))
+    best = ended(schur, start)
     assert run.status is SolveStatus.CONVERGED and run.iterations <= 60
     assert np.all(np.diff(costs) < 1e-12 * costs[-1])
     assert run.cost == pytest.approx(best.cost, rel=1e-6)
