@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,14 @@ def _count(
         finding.text for finding in solution.findings))
 
 
+def graphs(args: Namespace) -> Iterator[tuple[str, Graph]]:
+    """The sets that are asked for, by default all."""
+    for name in args.names or list(SETS):
+        if name not in SETS:
+            raise ConfigError(f'unknown set {name!r}; known: {", ".join(SETS)}')
+        yield name, graph_file.read(directory(args.data) / 'pyfg' / f'{name}.pyfg')
+
+
 def reference_of(name: str, graph: Graph, solved: bool) -> Array:
     """(n, d) positions to compare with, metres."""
     if not solved:
@@ -155,11 +164,8 @@ def main(argv: list[str] | None = None) -> int:
         'wrong': 'wrong %', 'map_right': 'map right %', 'stated': 'pose %', 'inside': 'inside %',
         'nees': 'squared error over claimed',
     }, args.out)
-    for name in args.names or list(SETS):
-        if name not in SETS:
-            raise ConfigError(f'unknown set {name!r}; known: {", ".join(SETS)}')
+    for name, graph in graphs(args):
         limit, solved = SETS[name]
-        graph = graph_file.read(directory(args.data) / 'pyfg' / f'{name}.pyfg')
         tally = play(graph, reference_of(name, graph, solved),
                      config_of(graph, limit, args.set), args.ticks)
         total = max(tally.total, 1)

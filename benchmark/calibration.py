@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2
 
 from sparser_ros.array_types import Array
 from sparser_ros.backend.calibrate.self_calibration import (
@@ -26,6 +25,7 @@ from sparser_ros.graph.ends import RangeEnds, range_ends
 from sparser_ros.io.simulation import Simulation, graph_of
 from sparser_ros.linalg.rotations import aligned_errors
 
+from .nees import band
 from .table import Row, Table, parser, run_main
 
 SPEED_M_S = 0.5
@@ -131,7 +131,6 @@ def _excess(family: Family, ends: RangeEnds, random: np.random.Generator) -> Arr
     return excess
 
 
-CONFIDENCE = 0.95
 RATIO = 1.15
 """Error of a trajectory over that with the true radios that counts as as good."""
 
@@ -222,7 +221,7 @@ def aligned(estimate: Estimate, truth: Estimate) -> float:
 
 def summary(family: Family, outcomes: list[Outcome]) -> Row:
     degrees = sum(one.degrees for one in outcomes)
-    low, high = band(degrees)
+    low, high = band(1, degrees)
 
     def share(true: list[bool]) -> str:
         return f'{100 * np.mean(true):.0f} %'
@@ -238,12 +237,6 @@ def summary(family: Family, outcomes: list[Outcome]) -> Row:
         'raw': middle('raw_m'), 'true': middle('true_m'), 'found': middle('found_m'),
         'near': share([o.found_m <= RATIO * o.true_m for o in outcomes]),
         'aligned': share([o.aligned <= RATIO for o in outcomes])}
-
-
-def band(degrees: int) -> tuple[float, float]:
-    """What holds 95 % of the means of so many squared normalised errors."""
-    low, high = chi2.ppf([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], degrees) / degrees
-    return float(low), float(high)
 
 
 if __name__ == '__main__':

@@ -8,7 +8,6 @@ paper's spheres of so many poses, with the time of the precomputation.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from sparser_ros.solver.schur import SchurOperator
 
 from . import generators
 from .datasets import directory
-from .table import Row, Table, median, parser, run_main
+from .table import Row, Table, median, parser, run_main, timed
 
 RANK = 5
 EXCESS_SHARE, EXCESS_LEAST = 0.01, 1e-3
@@ -140,14 +139,13 @@ def race(
 
 
 def raced(graph: Graph, config: SolverConfig) -> dict[str, Any]:
-    start = time.process_time()
     try:
-        result = solve(graph, config)
+        result, _, cpu = timed(solve, graph, config)
     except SolverError as error:
         return {'reached': False, 'error': str(error)}
     return {
         'reached': result.status is SolveStatus.TARGET_REACHED, 'seed': config.seed,
-        'cpu_s': time.process_time() - start, 'iterations': result.stats.iterations,
+        'cpu_s': cpu, 'iterations': result.stats.iterations,
         'cg_steps': result.stats.cg_steps, 'status': result.status.value,
     }
 
@@ -155,18 +153,12 @@ def raced(graph: Graph, config: SolverConfig) -> dict[str, Any]:
 def precomputed(graph: Graph, dense: bool) -> Row:
     """CPU milliseconds of our precompute and of the explicit Schur complement."""
     problem = QuadraticProblem(graph)
-
-    def timed_ms(work: Callable[[], object]) -> float:
-        start = time.process_time()
-        work()
-        return 1e3 * (time.process_time() - start)
-
     with single_threaded_blas():
-        ours = median([timed_ms(lambda: SchurOperator(problem)) for _ in range(5)])
+        ours = 1e3 * median([timed(SchurOperator, problem)[2] for _ in range(5)])
         schur = SchurOperator(problem)
         row: Row = {'ours_ms': ours, 'dense_mib': 8 * schur.shape[0] ** 2 / 2**20}
         if dense:
-            row['dense_ms'] = ours + timed_ms(lambda: Dense(schur))
+            row['dense_ms'] = ours + 1e3 * timed(Dense, schur)[2]
     return row
 
 

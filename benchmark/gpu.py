@@ -6,7 +6,6 @@ neither ROS nor plots. `python -m benchmark.gpu [--sets tiers …] [--spheres 10
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -18,7 +17,7 @@ from sparser_ros.solver import solve
 
 from . import generators, synthetic
 from .datasets import chosen, directory
-from .table import Table, median, parser, run_main
+from .table import Table, median, parser, run_main, timed
 
 SETS = ['sphere2500', 'torus3D', 'city10000', 'plaza2', 'tiers', 'outfinite']
 BACKENDS = 'cpu', 'gpu', 'auto'
@@ -66,12 +65,11 @@ def measured(graph: Graph, init: str, repeats: int, limit_s: float) -> dict[str,
         solve(graph, config)
         taken = []
         for _ in range(repeats):
-            begin = time.perf_counter()
-            stats = solve(graph, config).stats
-            taken.append(time.perf_counter() - begin)
-        seconds[backend], ran = median(taken), stats.backend
-        assert stats.cost_final is not None
-        costs.append(stats.cost_final)
+            result, wall, _ = timed(solve, graph, config)
+            taken.append(wall)
+        seconds[backend], ran = median(taken), result.stats.backend
+        assert result.stats.cost_final is not None
+        costs.append(result.stats.cost_final)
     apart = (max(costs) - min(costs)) / max(costs)
     return {
         **seconds, 'ratio': seconds['cpu'] / seconds['auto'], 'ran': ran, 'cost': costs[0],

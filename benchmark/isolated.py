@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from sparser_ros.io import graph_file
 from sparser_ros.linalg.process import keep_freed_memory
 from sparser_ros.solver import SolveResult, solve
 
-from .table import one_thread
+from .table import one_thread, timed
 
 ROOT = Path(__file__).resolve().parent.parent
 JOBS = {
@@ -72,15 +71,11 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     One more solve with the first seed runs before: it loads compiled kernels, and its seconds are
     `first_s`. Seconds run from measurements in memory.
     """
-    start = time.perf_counter()
-    graph = graph_file.read(Path(job['graph'])).validate()
-    load = time.perf_counter() - start
+    graph, load, _ = timed(lambda: graph_file.read(Path(job['graph'])).validate())
     runs = []
     for seed in [job['seeds'][0], *job['seeds']]:
         config = build(SolverConfig, {**job.get('options', {}), 'seed': seed})
-        wall, cpu = time.perf_counter(), time.process_time()
-        result = solve(graph, config)
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        result, wall, cpu = timed(solve, graph, config)
         runs.append(figures(result, seed, wall, cpu))
     return {'load_s': load, 'first_s': runs[0]['wall_s'], 'runs': runs[1:]}
 

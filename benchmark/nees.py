@@ -45,6 +45,11 @@ class Case:
     outliers: float
 
     @property
+    def degrees(self) -> int:
+        """Of freedom of a pose."""
+        return 3 if self.dimension == 2 else 6
+
+    @property
     def name(self) -> str:
         return (f'{self.dimension}D, {"beacons" if self.beacons else "no beacons"}, '
                 f'{100 * self.outliers:.0f} % blocked')
@@ -67,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
         values = np.array([
             list(normalised_errors(case, args.first + run)) for run in range(args.runs)])
         for column, poses in enumerate(POSES):
-            low, high = band(case.dimension, args.runs)
+            low, high = band(case.degrees, args.runs)
             mean = float(np.mean(values[:, column]))
             simulated.add({
                 'case': case.name, 'poses': poses, 'mean': mean, 'low': low, 'high': high,
@@ -75,11 +80,8 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def band(
-    dimension: int, count: int, confidence: float = CONFIDENCE
-) -> tuple[float, float]:
-    """Interval that holds this share of the means of so many NEES of poses."""
-    degrees = 3 if dimension == 2 else 6
+def band(degrees: int, count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Interval that holds this share of the means of `count` NEES of so many degrees each."""
     edges = chi2.ppf([(1 - confidence) / 2, (1 + confidence) / 2], degrees * count) / count
     return float(edges[0]), float(edges[1])
 

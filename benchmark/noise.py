@@ -14,16 +14,13 @@ import numpy as np
 
 from sparser_ros.array_types import Array
 from sparser_ros.backend.integrity.noise import Noise, noise_of
-from sparser_ros.config import ConfigError
 from sparser_ros.config.solver_config import SolverConfig
-from sparser_ros.graph import Estimate, Graph, range_residuals
+from sparser_ros.graph import Estimate, Graph, estimate_of, range_residuals
 from sparser_ros.graph.ends import stamps_of
-from sparser_ros.io import graph_file
 from sparser_ros.io.report import ate_rmse
 from sparser_ros.solver.solve import solve
 
-from .available import SETS
-from .datasets import directory
+from .available import SETS, graphs
 from .table import Table, parser, run_main
 
 STRETCH_S, SHARE, ROUNDS, FLOOR_M = 20.0, 0.2, 3, 0.03
@@ -61,15 +58,11 @@ def main(argv: list[str] | None = None) -> int:
         'sightings': 'sightings', 'half': 'claimed: half within m', 'most': '90 % m',
         'rmse': 'RMSE m', 'own_half': 'as found: half within m', 'own_most': '90 % m',
         'own_rmse': 'RMSE m', 'apart': 'maps apart m'}, args.out)
-    for name in args.names or list(SETS):
-        if name not in SETS:
-            raise ConfigError(f'unknown set {name!r}; known: {", ".join(SETS)}')
-        graph = graph_file.read(directory(args.data) / 'pyfg' / f'{name}.pyfg')
+    for name, graph in graphs(args):
         out = left_out(graph, args.seed)
         known, asked = (graph.replaced(ranges=graph.ranges.take(np.flatnonzero(part)))
                         for part in (np.logical_not(out), out))
-        truth = Estimate(
-            graph.poses.rotation, graph.poses.translation, graph.landmarks.position)
+        truth = estimate_of(graph)
         start = solve(known, CLAIMED).estimate
         assert start is not None
         *estimates, noise = maps(known, start)

@@ -153,8 +153,9 @@ def gtsam(dataset: Dataset, path: Path, args: argparse.Namespace) -> list[dict[s
     """Figures of every method and start of GTSAM; {'error': …} where there are none."""
     found = []
     arrays = args.out / 'gtsam' / f'{dataset.name}.npz'
-    dimension = export(path, arrays)
-    starts = RANGE_STARTS if dataset.range_aided else STARTS[dimension]
+    graph = graph_file.read(path).validate()
+    export(graph, arrays)
+    starts = RANGE_STARTS if dataset.range_aided else STARTS[graph.dimension]
     for start in starts:
         for method in ('LM', 'GN'):
             figures = isolated.run_command([args.gtsam_python, str(SCRIPT)], {
@@ -184,17 +185,12 @@ def best_of(compared: list[dict[str, Any]], row: dict[str, Any]) -> dict[str, An
     return {'gtsam': compared[0]['error'] if compared else None, 'gtsam_all': compared}
 
 
-def export(graph_path: Path, arrays: Path) -> int:
-    """Write measurements and starts of a file to `arrays` (.npz), for a process that has GTSAM but
-    not this package; returns the dimension.
+def export(graph: Graph, arrays: Path, **more: NDArray[Any]) -> None:
+    """Write measurements and starts of a graph, and `more`, to `arrays` (.npz), for a process that
+    has GTSAM but not this package.
 
     Raises ConfigError for measurements that the comparison does not cover.
     """
-    return export_graph(graph_file.read(graph_path).validate(), arrays)
-
-
-def export_graph(graph: Graph, arrays: Path, **more: NDArray[Any]) -> int:
-    """The same for a graph in memory; `more` arrays are written as well."""
     rel, ranges = graph.relative_poses, graph.ranges
     if len(graph.sightings) or graph.anchored or np.any(ranges.lever_source) or np.any(
             ranges.lever_target):
@@ -217,7 +213,6 @@ def export_graph(graph: Graph, arrays: Path, **more: NDArray[Any]) -> int:
         chained_rotation=chained.rotation, chained_translation=chained.translation,
         own_rotation=own.rotation, own_translation=own.translation, **cast(Any, more),
     )
-    return graph.dimension
 
 
 if __name__ == '__main__':

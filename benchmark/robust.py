@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,8 @@ from .datasets import chosen, directory
 from .generators import with_false_closures, with_long_ranges
 from .isolated import run as run_isolated
 from .isolated import run_command
-from .practitioner import SCRIPT, export_graph
-from .table import Table, add_gtsam, parser, run_main
+from .practitioner import SCRIPT, export
+from .table import Table, add_gtsam, parser, run_main, timed
 
 SETS = ('sphere2500', 'parking-garage', 'intel', 'manhattan', 'plaza2', 'tiers')
 SHARES = (0.1, 0.2, 0.3, 0.5)
@@ -92,7 +91,7 @@ def gtsam(job: dict[str, Any], args: Any) -> str:
     graph, rows, _ = corrupted(clean, job['what'], job['share'], job['seed'])
     with tempfile.TemporaryDirectory(prefix='sparser_gtsam_') as scratch:
         arrays = Path(scratch) / 'graph.npz'
-        export_graph(graph, arrays, odometry=graph.relative_poses.odometry, false=np.asarray(rows))
+        export(graph, arrays, odometry=graph.relative_poses.odometry, false=np.asarray(rows))
         found = run_command(
             [args.gtsam_python, str(SCRIPT)],
             {'arrays': str(arrays), 'method': 'GNC', 'probability': PROBABILITY},
@@ -123,9 +122,7 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     reference = solve(clean, PLAIN)
     # This one only loads compiled kernels.
     solve(graph, replace(robust, time_limit_s=LOADING_S))
-    wall, cpu = time.perf_counter(), time.process_time()
-    result = solve(graph, robust)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    result, wall, cpu = timed(solve, graph, robust)
     best = solve(graph, robust, initial=reference.estimate)
     figures = {
         'wall_s': wall, 'cpu_s': cpu, 'status': result.status.value,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -60,6 +61,10 @@ class Draw:
         """So far in any direction."""
         bearing, metres = self.random.uniform(0, 2 * np.pi), self.random.uniform(least_m, most_m)
         return metres * np.array([np.cos(bearing), np.sin(bearing)])
+
+    def sometimes(self, share: float, least: float, most: float) -> float:
+        """A value between these with that probability, else 0."""
+        return self.random.uniform(least, most) if self.random.random() < share else 0.0
 
 
 RECENT_S = 600.0
@@ -121,24 +126,6 @@ def changed(
     return [one for one in found if one is not None]
 
 
-def with_ranges(
-    samples: Iterable[Sample], change: Callable[[RangeSample], RangeSample]
-) -> Samples:
-    return changed(samples, RangeSample, change)
-
-
-def with_odometry(
-    samples: Iterable[Sample], robot: str, change: Callable[[OdometrySample], OdometrySample]
-) -> Samples:
-    return changed(samples, OdometrySample, change, robot)
-
-
-def with_heights(
-    samples: Samples, robot: str, change: Callable[[HeightSample], HeightSample]
-) -> Samples:
-    return changed(samples, HeightSample, change, robot)
-
-
 Faulty = tuple[Samples, tuple[str, ...]]
 
 
@@ -150,37 +137,34 @@ def clean(samples: Samples, draw: Draw) -> Faulty:
 def gross(samples: Samples, draw: Draw) -> Faulty:
     """10 to 40 % of all ranges 5 to 50 m too long."""
     share = draw.random.uniform(0.1, 0.4)
-
-    def change(sample: RangeSample) -> RangeSample:
-        if draw.random.random() >= share:
-            return sample
-        return replace(sample, range_m=sample.range_m + draw.random.uniform(5, 50))
-
-    return with_ranges(samples, change), ()
+    return _lengthened(samples, lambda: draw.sometimes(share, 5, 50)), ()
 
 
 def biased_radio(samples: Samples, draw: Draw) -> Faulty:
     """All ranges of one radio 0.3 to 1 m too long."""
     radio, metres = draw.robot(), draw.random.uniform(0.3, 1.0)
-    return _lengthened(samples, radio, metres, 0, 2**62), (radio,)
+    return _lengthened(samples, lambda: metres, radio), (radio,)
 
 
 def burst(samples: Samples, draw: Draw) -> Faulty:
     """One radio's ranges 2 to 5 m too long for 30 s, as behind a wall."""
     radio, begin = draw.robot(), draw.time_ns()
     metres = draw.random.uniform(2.0, 5.0)
-    return _lengthened(samples, radio, metres, begin, begin + 30 * SECOND), ()
+    return _lengthened(samples, lambda: metres, radio, begin, 30), ()
 
 
 def _lengthened(
-    samples: Samples, radio: str, metres: float, begin_ns: int, end_ns: int
+    samples: Samples, metres: Callable[[], float], radio: str = '', begin_ns: int = 0,
+    seconds: float = math.inf,
 ) -> Samples:
+    """Ranges longer from a time on, of one radio or of all; `metres` is asked for each of them."""
     def change(sample: RangeSample) -> RangeSample:
-        if radio in (sample.source, sample.target) and begin_ns <= sample.stamp_ns < end_ns:
-            return replace(sample, range_m=sample.range_m + metres)
+        if radio in ('', sample.source, sample.target) and (
+                0 <= sample.stamp_ns - begin_ns < seconds * SECOND):
+            return replace(sample, range_m=sample.range_m + metres())
         return sample
 
-    return with_ranges(samples, change)
+    return changed(samples, RangeSample, change)
 
 
 def swapped_radios(samples: Samples, draw: Draw) -> Faulty:
@@ -204,7 +188,7 @@ def _swapped(samples: Samples, draw: Draw, names: Sequence[str]) -> Faulty:
             sample, source=swap.get(sample.source, sample.source),
             target=swap.get(sample.target, sample.target))
 
-    return with_ranges(samples, change), (one, other)
+    return changed(samples, RangeSample, change), (one, other)
 
 
 def restarted(samples: Samples, draw: Draw) -> Faulty:
@@ -245,7 +229,7 @@ def _rebased(
         return replace(
             sample, position_xyz=position, quat_xyzw=_turned(sample.quat_xyzw, turn))
 
-    return with_odometry(samples, robot, change)
+    return changed(samples, OdometrySample, change, robot)
 
 
 def _about_vertical(angle: float, vector: Array) -> Array:
@@ -259,8 +243,8 @@ def _turned(quat: Any, angle: float) -> Array:
 def scaled(samples: Samples, draw: Draw) -> Faulty:
     """A robot's odometry is 5 to 15 % too long."""
     robot, factor = draw.robot(), 1 + draw.random.uniform(0.05, 0.15)
-    return with_odometry(
-        samples, robot, lambda s: replace(s, position_xyz=factor * s.position_xyz)), (robot,)
+    return changed(samples, OdometrySample, lambda s: replace(
+        s, position_xyz=factor * s.position_xyz), robot), (robot,)
 
 
 def turning(samples: Samples, draw: Draw) -> Faulty:
@@ -278,7 +262,7 @@ def turning(samples: Samples, draw: Draw) -> Faulty:
         return replace(
             sample, position_xyz=last[1], quat_xyzw=_turned(sample.quat_xyzw, angle))
 
-    return with_odometry(samples, robot, change), (robot,)
+    return changed(samples, OdometrySample, change, robot), (robot,)
 
 
 def stuck_odometry(samples: Samples, draw: Draw) -> Faulty:
@@ -303,7 +287,7 @@ def stuck_odometry(samples: Samples, draw: Draw) -> Faulty:
         return replace(sample, position_xyz=first.position_xyz + move,
                        quat_xyzw=_turned(sample.quat_xyzw, turn))
 
-    return with_odometry(samples, robot, change), (robot,)
+    return changed(samples, OdometrySample, change, robot), (robot,)
 
 
 def stuck_ranges(samples: Samples, draw: Draw) -> Faulty:
@@ -318,25 +302,18 @@ def stuck_ranges(samples: Samples, draw: Draw) -> Faulty:
         last[ends] = sample.range_m
         return sample
 
-    return with_ranges(samples, change), ()
+    return changed(samples, RangeSample, change), ()
 
 
 def hidden_robot(samples: Samples, draw: Draw) -> Faulty:
     """For 30 s, 70 % of one robot's ranges are 1 to 10 m too long, each by another length."""
     radio, begin = draw.robot(), draw.time_ns()
-
-    def change(sample: RangeSample) -> RangeSample:
-        late = begin <= sample.stamp_ns < begin + 30 * SECOND
-        if radio in (sample.source, sample.target) and late and draw.random.random() < 0.7:
-            return replace(sample, range_m=sample.range_m + draw.random.uniform(1, 10))
-        return sample
-
-    return with_ranges(samples, change), ()
+    return _lengthened(samples, lambda: draw.sometimes(0.7, 1, 10), radio, begin, 30), ()
 
 
 def boastful_ranges(samples: Samples, draw: Draw) -> Faulty:
     """All ranges claim a hundredth of their variance."""
-    return with_ranges(samples, lambda s: replace(s, variance=s.variance / 100)), ()
+    return changed(samples, RangeSample, lambda s: replace(s, variance=s.variance / 100)), ()
 
 
 def vanished(samples: Samples, draw: Draw) -> Faulty:
@@ -355,8 +332,8 @@ def vanished(samples: Samples, draw: Draw) -> Faulty:
 
 def late_ranges(samples: Samples, draw: Draw) -> Faulty:
     """All ranges arrive 2 s after their stamps."""
-    return by_reception(with_ranges(
-        samples, lambda s: replace(s, received_ns=s.received_ns + 2 * SECOND))), ()
+    return by_reception(changed(samples, RangeSample, lambda s: replace(
+        s, received_ns=s.received_ns + 2 * SECOND))), ()
 
 
 def wrong_clock(samples: Samples, draw: Draw) -> Faulty:
@@ -368,7 +345,7 @@ def wrong_clock(samples: Samples, draw: Draw) -> Faulty:
             return sample
         return replace(sample, stamp_ns=sample.stamp_ns + ahead)
 
-    return with_ranges(samples, change), (radio,)
+    return changed(samples, RangeSample, change), (radio,)
 
 
 def misplaced_beacon(samples: Samples, draw: Draw) -> Faulty:
@@ -408,7 +385,7 @@ def moved_beacon(samples: Samples, draw: Draw) -> Faulty:
         longer = np.linalg.norm(new - here) - np.linalg.norm(old - here)
         return replace(sample, range_m=max(0.05, sample.range_m + float(longer)))
 
-    return with_ranges(samples, change), (name,)
+    return changed(samples, RangeSample, change), (name,)
 
 
 def biased_beacon(samples: Samples, draw: Draw) -> Faulty:
@@ -416,7 +393,7 @@ def biased_beacon(samples: Samples, draw: Draw) -> Faulty:
     if not draw.run.beacon_names:
         return samples, ()
     name, metres = str(draw.random.choice(draw.run.beacon_names)), draw.random.uniform(0.3, 1.0)
-    return _lengthened(samples, name, metres, 0, 2**62), (name,)
+    return _lengthened(samples, lambda: metres, name), (name,)
 
 
 def two_faults(samples: Samples, draw: Draw) -> Faulty:
@@ -443,9 +420,9 @@ def tilted_odometry(samples: Samples, draw: Draw) -> Faulty:
     robot = draw.robot()
     turn = Rotation.from_euler('ZX', [draw.random.uniform(-np.pi, np.pi), np.radians(
         draw.random.choice([draw.random.uniform(10, 30), 90.0]))])
-    return with_odometry(samples, robot, lambda s: replace(
+    return changed(samples, OdometrySample, lambda s: replace(
         s, position_xyz=turn.apply(s.position_xyz),
-        quat_xyzw=(turn * Rotation.from_quat(s.quat_xyzw)).as_quat())), (robot,)
+        quat_xyzw=(turn * Rotation.from_quat(s.quat_xyzw)).as_quat()), robot), (robot,)
 
 
 def turned_imu(samples: Samples, draw: Draw) -> Faulty:
@@ -466,7 +443,7 @@ def drifting_barometer(samples: Samples, draw: Draw) -> Faulty:
         share = np.clip((sample.stamp_ns - begin) / SECOND / seconds, 0.0, 1.0)
         return replace(sample, value=sample.value + float(metres * share))
 
-    return with_heights(samples, robot, change), (robot,)
+    return changed(samples, HeightSample, change, robot), (robot,)
 
 
 def furniture(samples: Samples, draw: Draw) -> Faulty:
@@ -478,7 +455,7 @@ def furniture(samples: Samples, draw: Draw) -> Faulty:
         above = np.searchsorted(seconds, (sample.stamp_ns - START_NS) / SECOND) % 2 == 1
         return replace(sample, value=sample.value - table) if above else sample
 
-    return with_heights(samples, robot, change), (robot,)
+    return changed(samples, HeightSample, change, robot), (robot,)
 
 
 def frozen_altimeter(samples: Samples, draw: Draw) -> Faulty:
@@ -492,7 +469,7 @@ def frozen_altimeter(samples: Samples, draw: Draw) -> Faulty:
             return replace(sample, value=held[0])
         return sample
 
-    return with_heights(samples, robot, change), (robot,)
+    return changed(samples, HeightSample, change, robot), (robot,)
 
 
 def other_size(samples: Samples, draw: Draw) -> Faulty:
@@ -508,7 +485,7 @@ def other_size(samples: Samples, draw: Draw) -> Faulty:
     samples = changed(samples, OdometrySample, lambda s: replace(
         s, position_xyz=s.position_xyz * scale[s.robot],
         pose_covariance=s.pose_covariance * odometry))
-    return with_ranges(samples, lambda s: replace(
+    return changed(samples, RangeSample, lambda s: replace(
         s, range_m=max(0.05, s.range_m + bias_m[s.source] + bias_m[s.target]),
         variance=s.variance * ranges)), ()
 

@@ -11,20 +11,13 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Solution
 from sparser_ros.config import RobustConfig
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.graph import (
-    MEASUREMENT_TYPES,
-    Estimate,
-    Graph,
-    Increment,
-    Landmarks,
-)
+from sparser_ros.graph import Estimate, Graph, Increment, Landmarks, Table
 from sparser_ros.io.chain import compose
 from sparser_ros.io.graph_bag import pose_stamps
 from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.solver.incremental import IncrementalSolver, terms_of
 
 NO_KERNEL = RobustConfig()
-_ENDS = {name: kind.table.endpoints() for name, kind in MEASUREMENT_TYPES.items()}
 
 
 def increments_of(graph: Graph, ticks: int) -> list[Increment]:
@@ -38,11 +31,11 @@ def increments_of(graph: Graph, ticks: int) -> list[Increment]:
     number = _inverse(order)
     edges = np.linspace(0, graph.n_poses, ticks + 1).astype(int)
     tick = np.searchsorted(edges[1:], number, side='right')
-    comes = {name: _comes(graph, name, tick) for name in _ENDS}
+    comes = {name: _comes(table, tick) for name, table in graph.tables().items()}
     seen = np.full(graph.n_landmarks, ticks - 1)
-    for name, columns in _ENDS.items():
-        for column in columns:
-            end = getattr(graph.tables()[name], column)
+    for name, table in graph.tables().items():
+        for column in table.endpoints():
+            end = getattr(table, column)
             far = end < 0
             np.minimum.at(seen, ~end[far], comes[name][far])
     by_first = np.argsort(seen, kind='stable')
@@ -64,7 +57,7 @@ def increments_of(graph: Graph, ticks: int) -> list[Increment]:
         for name, table in graph.tables().items():
             own = table.take(comes[name] == k)
             tables[name] = own.replaced(
-                **{column: renumbered(getattr(own, column)) for column in _ENDS[name]})
+                **{column: renumbered(getattr(own, column)) for column in table.endpoints()})
         made.append(Increment(
             sequence=k, robots=graph.robots,
             poses=graph.poses.take(rows).replaced(
@@ -115,12 +108,11 @@ def estimate_of_increments(
         estimate.rotation[poses], estimate.translation[poses], estimate.landmarks[marks])
 
 
-def _comes(graph: Graph, name: str, tick: Index) -> Index:
+def _comes(table: Table, tick: Index) -> Index:
     """(k,): for each measurement of a table, the first increment that has all its poses."""
-    table = graph.tables()[name]
-    ends = [getattr(table, column) for column in _ENDS[name]]
     first = np.zeros(len(table), dtype=np.int64)
-    for end in ends:
+    for column in table.endpoints():
+        end = getattr(table, column)
         first = np.maximum(first, np.where(end >= 0, tick[np.maximum(end, 0)], 0))
     return first
 

@@ -10,7 +10,6 @@ from scipy.spatial import cKDTree
 
 from sparser_ros.array_types import Array, Index, Mask
 from sparser_ros.graph import (
-    MEASUREMENT_TYPES,
     Graph,
     Landmarks,
     Poses,
@@ -58,8 +57,8 @@ def pose_graph(n: int, *, dimension: int = 2, closures: float = 0.4, seed: int =
         relative_poses=edges, name=f'lattice{n}')
 
 
-def space_lattice(n: int, edges: int, *, layers: int = 1, seed: int = 0) -> Graph:
-    """Poses in space on square layers of lattice cells, n in all, that measure their neighbours.
+def space_lattice(n: int, edges: int, *, seed: int = 0) -> Graph:
+    """Poses in space on a square of n lattice cells that measure their neighbours.
 
     Noise is isotropic, and a relative pose points from a cell of even parity, at most sqrt(2) m
     away. Nothing points from an odd cell, so its rotation block in Q is a multiple of the
@@ -67,7 +66,7 @@ def space_lattice(n: int, edges: int, *, layers: int = 1, seed: int = 0) -> Grap
     pairs are drawn at random up to `edges`; ValueError where there are too few.
     """
     rng = np.random.default_rng(seed)
-    cells = _swept(n, layers)
+    cells = _swept(n)
     odd = (np.sum(cells, axis=1) % 2).astype(bool)
     rotation = rotvec_to_matrix(rng.normal(0, 1, (n, 3)))
     near = cKDTree(cells).query_pairs(1.5, output_type='ndarray')
@@ -84,14 +83,12 @@ def space_lattice(n: int, edges: int, *, layers: int = 1, seed: int = 0) -> Grap
         relative_poses=relative, name=f'space{n}')
 
 
-def _swept(n: int, layers: int) -> Array:
-    """(n, 3): cells in metres, row by row and layer by layer, each one next to the last."""
-    side = int(np.ceil(np.sqrt(n / layers) - 1e-9))
-    layer, inside = np.divmod(np.arange(n), side * side)
-    inside = np.where(layer % 2, side * side - 1 - inside, inside)
-    row, column = np.divmod(inside, side)
+def _swept(n: int) -> Array:
+    """(n, 3): cells in metres, row by row, each one next to the last."""
+    side = int(np.ceil(np.sqrt(n) - 1e-9))
+    row, column = np.divmod(np.arange(n), side)
     column = np.where(row % 2, side - 1 - column, column)
-    return np.stack([column, row, layer], axis=1).astype(float)
+    return np.stack([column, row, 0 * row], axis=1).astype(float)
 
 
 def range_graph(
@@ -248,7 +245,6 @@ def marks(beacons: Array, fixed: Mask | None = None) -> Landmarks:
 
 def first_poses(graph: Graph, count: int) -> Graph:
     """The graph of the first poses and of what is measured between these."""
-    ends = {name: kind.table.endpoints() for name, kind in MEASUREMENT_TYPES.items()}
     return graph.replaced(poses=graph.poses.take(np.arange(count)), **{
-        name: table.take(np.all([getattr(table, end) < count for end in ends[name]], axis=0))
+        name: table.take(np.all([getattr(table, end) < count for end in table.endpoints()], axis=0))
         for name, table in graph.tables().items()})

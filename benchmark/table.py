@@ -15,9 +15,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 Row = dict[str, Any]
+T = TypeVar('T')
 THREADS = (
     'OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS', 'NUMBA_NUM_THREADS',
     'TBB_NUM_THREADS',
@@ -26,6 +27,13 @@ THREADS = (
 
 def median(values: Sequence[float]) -> float:
     return statistics.median(values) if values else math.nan
+
+
+def timed(work: Callable[..., T], *arguments: Any) -> tuple[T, float, float]:
+    """What a function returns, and its seconds by the wall clock and of the processor."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = work(*arguments)
+    return result, time.perf_counter() - wall, time.process_time() - cpu
 
 
 def rmse(error: Any) -> float:

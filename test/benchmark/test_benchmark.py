@@ -124,7 +124,7 @@ def test_gtsam_solves_the_same_objective(data: Path, tmp_path: Path, name: str, 
     pytest.importorskip('gtsam', reason='GTSAM is not installed')
     dataset = datasets.chosen([name])[0]
     arrays = tmp_path / 'arrays.npz'
-    practitioner.export(data / dataset.file, arrays)
+    practitioner.export(graph_file.read(data / dataset.file), arrays)
     figures = isolated.run_command([sys.executable, str(practitioner.SCRIPT)], {
         'arrays': str(arrays), 'start': start, 'method': 'LM', 'runs': 1,
         'best': dataset.final_cost, 'tolerance': 1e-3}, 60)

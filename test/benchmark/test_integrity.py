@@ -9,6 +9,7 @@ import pytest
 from benchmark import integrity, scenarios
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.frontend import OdometrySample, RangeSample
 from sparser_ros.io.simulation import Simulation, node_config
 
 
@@ -54,17 +55,17 @@ def outcome_of(beacons, until_s, change, fault, culprit):
 
 def test_odometry_too_long_does_not_locate_two_robots_at_the_wrong_one_of_two_places():
     """Its map fits better than the true one, by 29 in chi-square, unless the fault is allowed."""
-    outcome = outcome_of(0, 43, lambda samples: scenarios.with_odometry(
-        samples, 'A', lambda s: dataclasses.replace(s, position_xyz=1.1 * s.position_xyz)),
-        'scaled', 'A')
+    outcome = outcome_of(0, 43, lambda samples: scenarios.changed(
+        samples, OdometrySample, lambda s: dataclasses.replace(
+            s, position_xyz=1.1 * s.position_xyz), 'A'), 'scaled', 'A')
     assert outcome.located > 10 and outcome.misleading == 0
 
 
 def test_ranges_of_a_beacon_are_not_left_out_where_a_long_radio_explains_them():
     """The map without them has that robot 1.6 m off for 19 s, and nothing denies it."""
     # The bar is what the accepted risk allows before there are enough ranges.
-    outcome = outcome_of(2, 36, lambda samples: scenarios.with_ranges(
-        samples, lambda s: dataclasses.replace(
+    outcome = outcome_of(2, 36, lambda samples: scenarios.changed(
+        samples, RangeSample, lambda s: dataclasses.replace(
             s, range_m=s.range_m + 1.5 * ('B' in (s.source, s.target)))), 'biased_radio', 'B')
     assert outcome.located > 10 and outcome.misleading <= 3 and outcome.named
 

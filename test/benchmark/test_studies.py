@@ -87,7 +87,7 @@ def test_a_pose_graph_is_certified_and_a_range_graph_bounded():
 @pytest.mark.parametrize('case', nees.CASES, ids=lambda case: case.name)
 def test_normalised_errors_lie_in_their_band(case):
     values = np.array([list(nees.normalised_errors(case, 1000 + seed)) for seed in range(RUNS)])
-    low, high = nees.band(case.dimension, RUNS, CONFIDENCE)
+    low, high = nees.band(case.degrees, RUNS, CONFIDENCE)
     means = values.mean(axis=0)
     assert np.all((low < means) & (means < high)), means
     # Covariances a quarter as large would be found out.

@@ -2,32 +2,18 @@
 
 import numpy as np
 import pytest
-from backend_world import same
 from graphs import random_graph
 from helpers import world
 
-from sparser_ros.backend.process.wire import decode, increment_message
 from sparser_ros.config import GraphError
 from sparser_ros.graph import (
-    Increment,
     Landmarks,
     empty_graph,
     estimate_of,
-    extended,
     range_lever_derivatives,
     range_residuals,
 )
 from sparser_ros.graph.parts import components, thinly_measured, undetermined
-
-
-def test_increments_carry_every_type_across_the_wire():
-    graph = random_graph(5, 3)
-    sent = Increment(
-        0, graph.robots, graph.poses, graph.landmarks, measurements=graph.measurements)
-    back = decode(increment_message(sent)).body
-    assert back.n_measurements == graph.n_measurements
-    whole = extended(empty_graph(3, graph.robots), back)
-    assert all(same(whole.tables()[name], table) for name, table in graph.tables().items())
 
 
 def test_faults_are_named():
@@ -97,18 +83,6 @@ def test_parts_that_nothing_ties_to_the_rest_are_named():
     known = Landmarks(graph.landmarks.names, graph.landmarks.position, np.ones(3, dtype=bool))
     assert undetermined(graph.replaced(landmarks=known)) == ()
     assert len(undetermined(apart.replaced(landmarks=known))) == 2
-
-
-def test_a_break_in_the_odometry_names_the_pose():
-    graph = two_robots()
-    table = graph.relative_poses
-    own = np.flatnonzero(graph.poses.robot == 0)
-    cut = own[len(own) // 2]
-    kept = graph.replaced(
-        relative_poses=table.take(table.j != cut), ranges=graph.ranges.take(slice(0, 0)))
-    texts = [one.text for one in undetermined(kept)]
-    index = graph.poses.index[cut]
-    assert any(f'poses of robot A from A{index} on' in text for text in texts), texts
 
 
 def test_too_few_ranges_for_one_position():

@@ -6,6 +6,7 @@ from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmark.synthetic import plain_ranges
 from sparser_ros.config import GraphError
 from sparser_ros.graph import Estimate, cost, estimate_of
 from sparser_ros.graph.thinning import surplus, thin
@@ -70,10 +71,7 @@ def test_nothing_gets_surer_and_what_stays_put_stays_as_it_was(seed, d):
 def test_the_information_about_a_pose_is_never_more_than_before():
     # Ranges in one direction at one pose share the error of the odometry by which they move.
     graph = world(3, 2, robots=1, length=3, landmarks=1, closures=0, ranges=0, sightings=0)
-    table = graph.ranges
-    one = type(table)(
-        np.ones(50, dtype=int), np.full(50, -1), np.zeros((50, 2)), np.zeros((50, 2)),
-        np.full(50, 3.0), np.full(50, 100.0), np.zeros(50, dtype=int))
+    one = plain_ranges(2, np.ones(50, dtype=int), np.full(50, -1), np.full(50, 3.0), 100.0)
     found = thin(graph.replaced(ranges=one), np.array([False, True, False]))
     edge = max(graph.relative_poses.tau)
     together = np.sum(found.graph.ranges.precision)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from graphs import random_graph
 
+from benchmark.synthetic import plain_ranges
 from sparser_ros.config import GraphError
 from sparser_ros.graph import empty
 from sparser_ros.graph.measurements import Ranges
@@ -44,11 +45,8 @@ def test_stamps_where_a_file_has_none():
 def test_ranges_of_one_pair_have_stamps_of_their_own():
     graph = random_graph(11, length=20, levers=False, ranges=0)
     rows = np.array([3, 3, 3, 9])
-    one = np.ones(4)
-    ranges = Ranges(
-        rows, np.full(4, -1), np.zeros((4, 2)), np.zeros((4, 2)), 5 * one, one,
-        graph.poses.stamp_ns[rows])
-    graph = graph.replaced(ranges=ranges)
+    graph = graph.replaced(ranges=plain_ranges(
+        2, rows, np.full(4, -1), np.full(4, 5.0), 1.0, graph.poses.stamp_ns[rows]))
     stamps, wrong = range_stamps(graph, graph.poses.stamp_ns)
     assert not np.any(wrong) and len(np.unique(stamps)) == 4
     for row, stamp in zip(rows, stamps, strict=True):

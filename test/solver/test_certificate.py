@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from dense import packed, product_with_identity, reduced
+from dense import ended, packed, product_with_identity, reduced
 from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,13 +16,10 @@ from sparser_ros.io import graph_file
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve, staircase
 from sparser_ros.solver.certificate import Certifier, Multipliers, sharpened
-from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.staircase import Goal, climb
-from sparser_ros.solver.trust_region import StoppingRule, minimise
 
-RULE = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-16)
 CERTIFY = SolverConfig(certify=True)
 ABSOLUTE = st.sampled_from(('', 'p', 'pfk'))
 LIFTED = 5
@@ -49,10 +46,8 @@ def test_no_start_at_any_rank_ends_below_a_bound(seed, d, absolute, lifted):
     """Not even below that of a point that is not critical, or of a climb from there."""
     schur, manifold, certifier = parts(world(seed, d, absolute=absolute, noise=1.0))
     random = np.random.default_rng(seed)
-    preconditioner = RegularisedQ(schur)
-    some = minimise(
-        schur, manifold, manifold.random_point(LIFTED if lifted else d, random), preconditioner,
-        StoppingRule(max_iterations=5))
+    some = ended(
+        schur, manifold.random_point(LIFTED if lifted else d, random), max_iterations=5)
     tested = certifier.test(some.y)
     sharper = sharpened(certifier, some.y, tested, wanted=0.0)
     assert sharper.gap <= tested.gap
@@ -60,8 +55,7 @@ def test_no_start_at_any_rank_ends_below_a_bound(seed, d, absolute, lifted):
     assert np.isfinite(top.lower_bound) and top.run.cost >= top.lower_bound
     bound = max(sharper.lower_bound, top.lower_bound)
     for rank in (d, d, LIFTED):
-        best = minimise(
-            schur, manifold, manifold.random_point(rank, random), preconditioner, RULE)
+        best = ended(schur, manifold.random_point(rank, random))
         assert best.cost >= bound - certifier.tolerance(best.cost)
 
 
@@ -79,7 +73,7 @@ def test_pose_graphs_with_little_noise_are_certified(seed, d, absolute):
 def test_lambda_min_is_the_least_eigenvalue(seed):
     schur, manifold, certifier = parts(world(seed, noise=2.0))
     start = manifold.random_point(2, np.random.default_rng(seed))
-    y = minimise(schur, manifold, start, RegularisedQ(schur), RULE).y
+    y = ended(schur, start).y
     gradient = schur(y)
     dense = product_with_identity(schur) - Multipliers.of(manifold, y, gradient).times(
         np.eye(manifold.rows))
@@ -96,8 +90,7 @@ def test_planted_local_minimum_is_not_certified_and_the_staircase_leaves_it():
     """Every heading turns once too often on the way round."""
     graph, headings = ring(20, turns=1)
     schur, manifold, certifier = parts(graph)
-    bad = minimise(schur, manifold, packed(manifold, headings, np.zeros((0, 2))),
-                   RegularisedQ(schur), RULE)
+    bad = ended(schur, packed(manifold, headings, np.zeros((0, 2))))
     best = solve(graph, CERTIFY).stats
     assert best.certified
     assert bad.cost > 1.01 * best.cost_final + 0.1
@@ -171,11 +164,9 @@ def test_a_robust_solve_is_certified_at_its_final_weights():
 
 
 def relaxed(seed, iterations):
-    schur, manifold, start = reduced(
+    schur, _, start = reduced(
         world(seed, robots=2, length=12, ranges=30, noise=1.0), seed=seed)
-    rule = StoppingRule(
-        cost_tolerance=0, gradient_tolerance=1e-16, max_iterations=iterations)
-    return schur, minimise(schur, manifold, start, RegularisedQ(schur), rule)
+    return schur, ended(schur, start, max_iterations=iterations)
 
 
 @pytest.mark.parametrize('seed', range(3))

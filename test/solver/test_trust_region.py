@@ -120,14 +120,16 @@ CLASSES = {
 
 
 @pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize('lifted', [False, True])
 @pytest.mark.parametrize('graph', [
     world(1, noise=1.0), world(1, 3, noise=1.0), world(1, noise=1.0, absolute='pfk'),
     scene(6, 30, scales=True)], ids=['plane', 'space', 'anchored', 'scales'])
-def test_gradient_and_hessian_by_finite_differences(name, graph):
+def test_gradient_and_hessian_by_finite_differences(name, graph, lifted):
+    """Square and lifted, as the solver has them: other kernels are compiled for a test alone."""
     schur = SchurOperator(QuadraticProblem(graph))
     space, random = FORMULATIONS[name](schur), np.random.default_rng(0)
     manifold = space.manifold
-    y = space.enter(schur.problem.manifold.random_point(5, random))
+    y = space.enter(schur.problem.manifold.random_point(5 if lifted else graph.dimension, random))
     v = manifold.project(y, random.normal(size=y.shape))
 
     def apply(z):

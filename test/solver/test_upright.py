@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from flying_world import flying_graph
+from helpers import values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,12 +144,10 @@ def test_incremental_optimum_and_covariance_are_those_of_the_whole(heights, know
     for _ in range(5):
         solver.update(np.array([graph.n_poses - 1]), 1e-9)
     assert solver.quadratic_cost == pytest.approx(cost(graph, best), rel=1e-5)
-    n = graph.n_poses
-    found = Estimate(
-        solver.rotation[:n].copy(), solver.position[:n].copy(), solver.position[n:n + 4].copy())
+    found = values_of(solver, graph)
     factor = solver.variance_factor()
     assert factor == pytest.approx(variance_factor(graph, found, {}), rel=1e-3)
-    body = n - 1
+    body = graph.n_poses - 1
     own = solver.covariance(np.array([body]))
     turn = found.rotation[body]
     exact = marginal_covariance(graph, found, [body]).poses[0]

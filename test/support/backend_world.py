@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 from graphs import exponential
 
+from benchmark.synthetic import distances, plain_ranges
 from sparser_ros.backend.process import wire
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.session import Session
@@ -19,7 +20,6 @@ from sparser_ros.graph import (
     PointPriors,
     PosePriors,
     Poses,
-    Ranges,
     RelativePoses,
     Sightings,
     empty,
@@ -147,7 +147,6 @@ class World:
             empty(PointPriors, d), newest_stamp_ns=1_000_000_000 + (last - 1) * STEP_NS)
 
     def _ranges(self, first, last, every):
-        d = self.dimension
         ends = [
             (self.row(a, k), self.row(b, k))
             for k in range(first, last) if k % every == 0 for a, b in self.pairs]
@@ -156,14 +155,10 @@ class World:
             for n in range(len(self.names)) for b in range(len(self.beacons))]
         source = np.array([a for a, _ in ends], dtype=np.int64)
         target = np.array([b for _, b in ends], dtype=np.int64)
-        points = self.truth.points
-        number = np.where(target >= 0, target, len(self.truth.translation) + ~target)
-        distance = np.linalg.norm(points[number] - points[source], axis=1)
+        distance = distances(self.truth.translation, self.truth.landmarks, source, target)
         distance = np.abs(distance + self.range_sigma * self.rng.normal(size=len(ends))) + 1e-6
-        return Ranges(
-            source, target, np.zeros((len(ends), d)), np.zeros((len(ends), d)), distance,
-            np.full(len(ends), 1 / max(self.range_sigma, 0.01)**2),
-            np.zeros(len(ends), dtype=np.int64))
+        return plain_ranges(
+            self.dimension, source, target, distance, 1 / max(self.range_sigma, 0.01)**2)
 
     def increments(self, count, every=1):
         """The whole run in `count` increments."""

@@ -6,9 +6,14 @@ from scipy.linalg import block_diag
 
 from sparser_ros.graph import Graph
 from sparser_ros.solver.manifold import Manifold
-from sparser_ros.solver.preconditioner import orthogonal_complement, rotation_tangents
+from sparser_ros.solver.preconditioner import (
+    RegularisedQ,
+    orthogonal_complement,
+    rotation_tangents,
+)
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.trust_region import StoppingRule, TrustRegionRun, minimise
 
 
 def reduced(graph: Graph, rank: int = 5, seed: int = 0):
@@ -16,6 +21,13 @@ def reduced(graph: Graph, rank: int = 5, seed: int = 0):
     schur = SchurOperator(QuadraticProblem(graph))
     manifold = schur.problem.manifold
     return schur, manifold, manifold.random_point(rank, np.random.default_rng(seed))
+
+
+def ended(schur: SchurOperator, start: np.ndarray, **rule: float) -> TrustRegionRun:
+    """A run of the trust region to its end, or as far as a rule says."""
+    return minimise(
+        schur, schur.problem.manifold, start, RegularisedQ(schur),
+        StoppingRule(**{'cost_tolerance': 0, 'gradient_tolerance': 1e-16, **rule}))
 
 
 def jacobians(problem: QuadraticProblem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -63,9 +63,6 @@ class EmulatedArray:
     def __neg__(self) -> EmulatedArray:
         return EmulatedArray(-self.memory)
 
-    def copy(self) -> EmulatedArray:
-        return EmulatedArray(self.memory.copy())
-
 
 def _memory(value: EmulatedArray | float) -> NDArray[Any] | float:
     if isinstance(value, EmulatedArray):

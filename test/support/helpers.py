@@ -17,6 +17,7 @@ from sparser_ros.graph import (
     range_vectors,
 )
 from sparser_ros.linalg.rotations import align
+from sparser_ros.solver.incremental import IncrementalSolver
 
 
 def turn(random: np.random.Generator, n: int, d: int, sigma: float) -> np.ndarray:
@@ -141,6 +142,13 @@ def stepped(estimate: Estimate, step: np.ndarray) -> Estimate:
     return Estimate(
         exponential(of_poses[:, d:]) @ estimate.rotation,
         estimate.translation + of_poses[:, :d], estimate.landmarks + of_points)
+
+
+def values_of(solver: IncrementalSolver, graph: Graph) -> Estimate:
+    """Where an incremental solver has the variables of a graph."""
+    n, m = graph.n_poses, graph.n_landmarks
+    return Estimate(
+        solver.rotation[:n].copy(), solver.position[:n].copy(), solver.position[n:n + m].copy())
 
 
 def pose_errors(estimate: Estimate, truth: Estimate, *, aligned: bool) -> float:

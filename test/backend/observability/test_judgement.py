@@ -125,14 +125,16 @@ def test_the_command_names_them(tmp_path, capsys):
 
 
 @pytest.mark.parametrize('options', [[], ['--kernel', 'gm'], ['--init', 'random', '--seed', '3']])
-def test_a_pose_without_any_measurement_is_named(tmp_path, capsys, options):
+def test_poses_that_no_measurement_ties_to_the_others_are_named(tmp_path, capsys, options):
     path = tmp_path / 'alone.g2o'
     path.write_text(
         'VERTEX_SE2 0 0 0 0\nVERTEX_SE2 1 1 0 0\nVERTEX_SE2 2 2 0 0\nVERTEX_SE2 7 5 5 0\n'
+        'VERTEX_SE2 11 6 5 0\nVERTEX_SE2 12 7 5 0\nEDGE_SE2 11 12 1 0 0 100 0 0 100 0 400\n'
         'EDGE_SE2 0 1 1 0 0 100 0 0 100 0 400\nEDGE_SE2 1 2 1 0 0 100 0 0 100 0 400\n'
         'EDGE_SE2 0 2 2.1 0 0 100 0 0 100 0 400\n')
     report = reported(tmp_path, 'solve', path, *options, '--covariance', code=3)
     shown = capsys.readouterr()
     assert 'undetermined: 1 pose of robot A from A7 on' in shown.err
+    assert 'undetermined: 2 poses of robot A from A11 on' in shown.err
     assert 'A: undetermined' in shown.out
     assert report['cost_final'] == pytest.approx(1 / 3, rel=1e-3)

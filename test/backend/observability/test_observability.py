@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from backend_world import World, graph_of, longer
 
+from benchmark.synthetic import noisy_edges
 from sparser_ros.backend.observability import alternatives
 from sparser_ros.backend.observability.observability import observe
 from sparser_ros.backend.observability.pieces import cut
@@ -18,7 +19,7 @@ from sparser_ros.config import RobustConfig
 from sparser_ros.config.backend_config import ObservabilityConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.graph import RelativePoses, estimate_of, squared_residuals
+from sparser_ros.graph import estimate_of, squared_residuals
 from sparser_ros.graph.parts import find_segments
 from sparser_ros.io.simulation import Simulation
 from sparser_ros.io.simulation import graph_of as graph_of_run
@@ -92,11 +93,9 @@ def test_a_closure_locates_a_robot_at_once(sigma_rad):
     world = World(['curved', 'still'], [[0, 0], [5, 2]], pairs=[])
     graph = graph_of(world.increments(1))
     a, b = world.row(0, 5), world.row(1, 5)
-    turn = world.truth.rotation[a].T
-    closure = RelativePoses(
-        np.array([a]), np.array([b]), (turn @ world.truth.rotation[b])[None],
-        (turn @ (world.truth.translation[b] - world.truth.translation[a]))[None],
-        np.array([1 / sigma_rad**2]), np.array([1 / 0.1**2]), np.array([False]), np.array([0]))
+    closure = noisy_edges(
+        np.array([a]), np.array([b]), world.truth.rotation, world.truth.translation, np.zeros(1),
+        np.zeros((1, 2)), 1 / sigma_rad**2, 1 / 0.1**2, np.array([False]))
     graph = graph.replaced(relative_poses=graph.relative_poses.append(closure))
     seen = judged(world, graph=graph)
     assert seen.location == (LOCATED, LOCATED)

@@ -7,11 +7,13 @@ import pickle
 import pytest
 from backend_world import World, carried, filled, same
 from backend_world import config as backend_config
+from graphs import random_graph
 
 from sparser_ros.backend.process.wire import decode, increment_message, message, pack, unpack
 from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import GraphError, SparserError
+from sparser_ros.graph import Increment
 
 
 @pytest.fixture
@@ -32,8 +34,11 @@ def test_merged_increments_stand_for_their_parts(increments):
 
 
 def test_increments_and_solutions_survive(increments):
-    packet = decode(increment_message(increments[1]))
-    assert packet.values['first'] == 1 and same(packet.body, increments[1])
+    graph = random_graph(5, 3)
+    every = Increment(
+        1, graph.robots, graph.poses, graph.landmarks, measurements=graph.measurements)
+    packet = decode(increment_message(every))
+    assert packet.values['first'] == 1 and same(packet.body, every)
     session = Session(backend_config(robots=('A', 'B', 'Z')))
     session.add(merged(increments), first=0)
     solution = session.solve()

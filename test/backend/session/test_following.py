@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from backend_world import World, added_up, config, graph_of, ticks, two_robots, with_false_ranges
 
+from benchmark.synthetic import noisy_edges
 from sparser_ros.backend.session.contest import run
 from sparser_ros.backend.session.continuation import continued, with_tail
 from sparser_ros.backend.session.frame import frame_of
@@ -11,7 +12,7 @@ from sparser_ros.backend.session.maps import PlacedMap
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig
-from sparser_ros.graph import Estimate, PosePriors, RelativePoses, cost
+from sparser_ros.graph import Estimate, PosePriors, cost
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver.result import SolveStatus
 
@@ -117,11 +118,10 @@ def test_a_closure_after_a_long_drift_is_tried_before_it_is_rejected(shift, beli
     increments = world.increments(12)
     walk = [one.replaced(ranges=one.ranges.take(slice(0))) for one in increments[2:]]
     truth, back, at = world.truth, 3, len(world.truth.rotation) - 1
-    to_last = truth.translation[at] + shift - truth.translation[back]
-    closure = RelativePoses(
-        np.array([back]), np.array([at]), (truth.rotation[back].T @ truth.rotation[at])[None],
-        (truth.rotation[back].T @ to_last)[None], np.array([MILLIMETRE**-2]),
-        np.array([MILLIMETRE**-2]), np.zeros(1, dtype=bool), np.zeros(1, dtype=np.int64))
+    off = np.full((1, 2), shift) @ truth.rotation[back]
+    closure = noisy_edges(
+        np.array([back]), np.array([at]), truth.rotation, truth.translation, np.zeros(1), off,
+        MILLIMETRE**-2, MILLIMETRE**-2, np.zeros(1, dtype=bool))
     last = walk[-1].replaced(relative_poses=walk[-1].relative_poses.append(closure))
     solver = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
     session = Session(config(robots=('A',), solver=solver))

@@ -9,7 +9,7 @@ from backend_world import MARKS, STEP_NS, World, config, errors_in_map, filled, 
 from frontend_world import Robot, drive, range_sample
 
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.solution import NETWORK, Location
 from sparser_ros.config import ConfigError, RobustConfig, SolverConfig, SparserError
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.frontend import Frontend
@@ -232,3 +232,9 @@ def test_a_single_known_beacon_keeps_nobody_waiting(configured):
     assert 'L1' in said and 'heading' in said
     shift = put[-1].estimate.translation - free[-1].estimate.translation
     np.testing.assert_allclose(shift, np.broadcast_to(shift[0], shift.shape), atol=1e-9)
+    # The datum is the network still.
+    assert put[-1].covariances.gauge == NETWORK
+    for one, other in zip(*(
+            (made[-1].covariances.poses, made[-1].covariances.landmarks)
+            for made in (put, free)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6 * other.max())

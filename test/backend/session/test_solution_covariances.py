@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from backend_world import BEACONS, World, carried, config, pair_world, ticks
 
+from sparser_ros.backend.observability.datum import relative_to
 from sparser_ros.backend.session import auditor
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import KNOWN_POSITIONS, NETWORK, Fix, Location
@@ -20,25 +21,20 @@ NOISE_ALONE = IntegrityConfig(
 """Sound sources have no error, and no size of a fault of odometry is solved for."""
 
 
-def judged(world, increments=None, integrity=NOISE_ALONE, radios=None, **backend):
+def judged(world, increments=None, integrity=NOISE_ALONE, **backend):
     """The solution after four increments, the graph and the verdict."""
-    options = config(world.dimension, world.names, KERNEL, integrity=integrity, **backend)
-    session = Session(replace(options, radios=radios or {}))
+    session = Session(config(
+        world.dimension, world.names, KERNEL, integrity=integrity, **backend))
     ticks(session, increments or world.increments(4))
     return session.solve(), session.tracker.graph, session.tracker._verdict
 
 
-def beside(estimate, points, dimension):
-    """(n d, n d): takes the motion of the first points off displacements of all n points."""
-    d, arm = dimension, estimate - estimate[:points].mean(axis=0)
-    turns = [np.array([[0, -1], [1, 0]])] if d == 2 else list(
-        np.cross(np.eye(3)[:, None], np.eye(3)[None]).swapaxes(1, 2))
-    motion = np.column_stack([np.tile(np.eye(d), (len(arm), 1)), *(
-        (arm @ turn.T).ravel() for turn in turns)])
-    datum = motion[:points * d]
-    fitted = np.linalg.inv(datum.T @ datum) @ datum.T
-    return np.eye(len(arm) * d) - np.hstack([
-        motion @ fitted, np.zeros((len(arm) * d, (len(arm) - points) * d))])
+def beside(points, datum, one):
+    """(d, n d): displacement of one of n points beside the motion of those of the datum."""
+    n, d = points.shape
+    way = np.eye(n * d)[d * one:d * one + d].reshape(d, n, d)
+    way[:, datum] -= relative_to(points[one], points[datum])[:d].reshape(d, -1, d)
+    return way.reshape(d, n * d)
 
 
 @pytest.mark.parametrize('known', [(), (0, 1, 2, 3)])
@@ -64,10 +60,8 @@ def test_covariances_are_those_of_the_whole_graph_by_the_noise_as_it_is(known):
     joint = whole.joint[np.ix_(body, body)]
     points = np.concatenate([solution.estimate.landmarks, solution.estimate.translation[rows]])
     for number, datum in enumerate(([0, 1, 2, 3, 5], [0, 1, 2, 3, 4])):
-        order = [*datum, 4 + number]
-        at = (2 * np.array(order)[:, None] + np.arange(2)).ravel()
-        keep = beside(points[order], 5, 2)
-        expected = factor[number] * (keep @ joint[np.ix_(at, at)] @ keep.T)[-2:, -2:]
+        keep = beside(points, datum, 4 + number)
+        expected = factor[number] * keep @ joint @ keep.T
         np.testing.assert_allclose(stated.poses[number][:2, :2], expected, atol=1e-6 * scale)
         assert np.all(np.linalg.eigvalsh(stated.poses[number]) > 0)
 
@@ -114,26 +108,10 @@ def test_what_is_stated_does_not_depend_on_whose_start_the_map_is_relative_to(
             atol=1e-3 * left.max())
     joint = marginal_covariance(
         graph, solution.estimate, [], range(4), weights=dict(solution.stats.weights)).joint
-    keep, d = beside(solution.estimate.landmarks, 4, dimension), dimension
-    expected = (keep @ joint @ keep.T).reshape(4, d, 4, d)[np.arange(4), :, np.arange(4)]
-    expected *= np.array([verdict.variance[f'L{k}'] for k in range(4)])[:, None, None]
+    keep = [beside(solution.estimate.landmarks, range(4), k) for k in range(4)]
+    expected = np.stack([
+        verdict.variance[f'L{k}'] * one @ joint @ one.T for k, one in enumerate(keep)])
     np.testing.assert_allclose(b.landmarks, expected, atol=1e-3 * expected.max())
-
-
-def test_one_known_beacon_moves_the_map_and_no_covariance():
-    """It says where the map is and leaves its heading open: the datum is the network still."""
-    world = pair_world(seed=6, known=())
-    radios = {'L1': {'beacon': 'L1', 'position': [-2.0, 7.0, 0.0]}}
-    increments = world.increments(4)
-    pinned, *_ = judged(world, increments, radios=radios)
-    free, *_ = judged(world, increments)
-    np.testing.assert_allclose(pinned.estimate.landmarks[1], [-2.0, 7.0], atol=1e-9)
-    assert pinned.covariances.gauge == free.covariances.gauge == NETWORK
-    for name in ('poses', 'landmarks'):
-        stated = getattr(free.covariances, name)
-        assert np.all(np.linalg.eigvalsh(stated) > 0)
-        np.testing.assert_allclose(
-            getattr(pinned.covariances, name), stated, atol=1e-6 * stated.max())
 
 
 def solutions(seed, steps=36, ticks=12):
