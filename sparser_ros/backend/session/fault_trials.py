@@ -79,7 +79,8 @@ def look_for_faults(search: FaultSearch, *, denied: bool, elsewhere: Search | No
 def _ranges_as_claimed(search: FaultSearch, elsewhere: Search | None) -> Iterator[Candidate]:
     """The best map with ranges as precise as they claim, where noisier ones count.
 
-    A wrong map needs more noise, and fits well with it from then on.
+    A wrong map needs more noise, and fits well with it from then on. Most ranges may be false: the
+    kernel's price for each of them would keep that map.
     """
     before = search.treatment.noise
     if not search.due('ranges as claimed', before.factor(RANGES) > _LEAST_NOISE):
@@ -89,7 +90,7 @@ def _ranges_as_claimed(search: FaultSearch, elsewhere: Search | None) -> Iterato
         return
     if elsewhere is not None:
         elsewhere(claimed)
-    if _unlikelihood(claimed, search) < _unlikelihood(search.contest, search):
+    if _unlikelihood(claimed, search) < _unlikelihood(search.contest, search) - search.flip_cost:
         yield Candidate(claimed)
 
 
@@ -107,8 +108,8 @@ def _unlikelihood(contest: Contest, search: FaultSearch) -> float:
 def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
     """The map with ranges as noisy as they are, where they have far more noise than counts.
 
-    Noise is measured before faults, since under claims that are far too small most ranges look like
-    faults.
+    By their likelihood: a factor f on n variances costs n log f. It is measured before faults,
+    since under claims that are far too small most ranges look like faults.
     """
     before, contest = search.treatment.noise, search.contest
     for _ in range(_NOISE_ROUNDS):
@@ -122,8 +123,12 @@ def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
         if other is None:
             return
         contest = other
-    if contest is not search.contest and _unlikelihood(search.contest, search) > _unlikelihood(
-            contest, search) + search.flip_cost:
+    log_factor = float(np.log(
+        contest.data.treatment.noise.factor(RANGES) / before.factor(RANGES)))
+    count = len(contest.frame.subgraph.graph.ranges)
+    gain = search.contest.best.value - contest.best.value
+    if gain > count * log_factor + search.flip_cost and _unlikelihood(
+            contest, search) < _unlikelihood(search.contest, search):
         yield Candidate(contest)
 
 
