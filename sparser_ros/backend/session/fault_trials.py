@@ -127,8 +127,9 @@ def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
         contest.data.treatment.noise.factor(RANGES) / before.factor(RANGES)))
     count = len(contest.frame.subgraph.graph.ranges)
     gain = search.contest.best.value - contest.best.value
-    if gain > count * log_factor + search.flip_cost and _unlikelihood(
-            contest, search) < _unlikelihood(search.contest, search):
+    excluded = _unlikelihood(contest, search) > (
+        _unlikelihood(search.contest, search) + search.flip_cost)
+    if gain > count * log_factor + search.flip_cost and not excluded:
         yield Candidate(contest)
 
 
