@@ -271,15 +271,16 @@ def altimeter_drifts(
     longer a barometer runs, the likelier it has drifted: it begins to in each part of the time with
     the probability of a fault, and every later end of a part is as likely to be the end.
     """
-    graph, table = model.graph, model.graph.heights
-    owner, stamp_ns = owners(graph, table.point), stamps_of(graph, table)
-    worst, hypotheses = _worst_edges(model) if len(table) else {}, []
-    for number, name in enumerate(graph.robots):
-        own = stamp_ns[owner == number]
-        if len(own) < 2:
+    graph = model.graph
+    worst, hypotheses = _worst_edges(model) if len(graph.heights) else {}, []
+    for name in graph.robots:
+        heights = _heights_of(model, name)
+        stamp_ns = heights[1]
+        if len(stamp_ns) < 2:
             continue
-        newest_ns = int(own.max())
-        part_ns = max(min(int(np.ptp(own)), round(_LONGEST_DRIFT_S * 1e9)), 1) // _DRIFT_PARTS + 1
+        newest_ns = int(stamp_ns.max())
+        longest_ns = min(int(np.ptp(stamp_ns)), round(_LONGEST_DRIFT_S * 1e9))
+        part_ns = max(longest_ns, 1) // _DRIFT_PARTS + 1
         spans = [
             ((newest_ns - begin * part_ns, newest_ns - end * part_ns if end else ONGOING), begin)
             for end, begin in combinations(range(_DRIFT_PARTS + 1), 2)]
@@ -288,20 +289,29 @@ def altimeter_drifts(
             edge, count = worst[name]
             step_ns = int(graph.poses.stamp_ns[graph.relative_poses.i[edge]])
             spans.append(((step_ns, step_ns), count))
-        hypotheses += [altimeter_drift(model, name, span, tests) for span, tests in spans]
+        hypotheses += [_drift(model, name, span, heights, tests) for span, tests in spans]
     return hypotheses
 
 
-def altimeter_drift(
-    model: LinearModel, name: str, span: Span, tests: int = 1
-) -> Hypothesis:
-    """The heights of a robot drift within a span, picked from so many."""
+def altimeter_drift(model: LinearModel, name: str, span: Span) -> Hypothesis:
+    """The heights of a robot drift within a span."""
+    return _drift(model, name, span, _heights_of(model, name), 1)
+
+
+def _heights_of(model: LinearModel, name: str) -> tuple[Index, Index, Array]:
+    """(k,) rows of the heights of a robot, their stamps and the roots of their precisions."""
     graph, table = model.graph, model.graph.heights
-    stamp_ns = stamps_of(graph, table)
     own = np.flatnonzero(owners(graph, table.point) == graph.robots.index(name))
-    newest_ns = int(np.max(stamp_ns[own], initial=span[0]))
-    columns = model.columns('heights', own, (
-        model.root('heights', table.precision)[own] * drifted(span, stamp_ns[own]))[:, None])
+    return own, stamps_of(graph, table)[own], model.root('heights', table.precision)[own]
+
+
+def _drift(
+    model: LinearModel, name: str, span: Span, heights: tuple[Index, Index, Array], tests: int
+) -> Hypothesis:
+    """Within a span that was picked from so many."""
+    own, stamp_ns, root = heights
+    newest_ns = int(np.max(stamp_ns, initial=span[0]))
+    columns = model.columns('heights', own, (root * drifted(span, stamp_ns))[:, None])
     return Hypothesis(
         ALTIMETER, name, columns, DRIFT_FLOOR_M / drift_seconds(span, newest_ns),
         partial(_drifts, name, span, newest_ns), tests, span=span)

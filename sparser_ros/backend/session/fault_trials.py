@@ -38,8 +38,8 @@ from .solution import Verdict
 from .treatment import Treatment
 
 _RANGES = (
-    lengths_ended, lengths_begun, bursts_left_out,
-    lengths_of_bursts, moved_beacons, misplaced_beacons)
+    lengths_ended, lengths_begun, bursts_left_out, lengths_of_bursts, moved_beacons,
+    misplaced_beacons)
 """Trials of faults of ranges, in the order in which an audit makes them: what goes on first, since
 it explains the most."""
 _LEAST_NOISE = 4.0
