@@ -20,6 +20,84 @@ from sparser_ros.node.messages import stamp_ns
 from sparser_ros.node.picture import lifted
 
 
+def chain_error(world, scene, robot):
+    """map -> odom from TF, odom -> base from the odometry message, against the end of the path."""
+    last = world.heard[f'/sparser/path/{robot}'][-1].poses[-1]
+    odometry = scene.odometry[robot, stamp_ns(last.header.stamp)]
+    T_map_odom = next(t for _, frame, t in reversed(world.transforms())
+                      if frame == f'{robot}/odom')
+    chained, optimised = T_map_odom @ transform_of(odometry.pose.pose), transform_of(last.pose)
+    return max(np.abs(chained.translation - optimised.translation).max(),
+               np.abs(chained.rotation - optimised.rotation).max())
+
+
+# Worlds of their own come before `lived`: its paths have the names of theirs.
+def test_known_beacons_fix_the_map_in_space():
+    scene = Scene(replace(SCENE, dimension=3, beacons=8, known_beacons=8))
+    radios = {
+        f'radios.{name}.{field}': value
+        for name, spec in node_config(scene.run)['radios'].items()
+        for field, value in spec.items()}
+    with World({'dimension': 3, **radios}) as world:
+        world.map_of(scene.events)
+        world.spin(0.5)
+        for robot in 'AB':
+            path, truth = world.heard[f'/sparser/path/{robot}'][-1], scene.truth(robot)
+            assert path.header.frame_id == 'map'
+            stamps = [stamp_ns(pose.header.stamp) for pose in path.poses]
+            assert all(a < b for a, b in pairwise(stamps))
+            true = np.array([truth[stamp] for stamp in stamps])
+            seen = np.array([transform_of(pose.pose).translation for pose in path.poses])
+            assert np.median(np.linalg.norm(seen - true, axis=1)) < 0.3
+            assert world.until(lambda robot=robot: chain_error(world, scene, robot) < 1e-6)
+
+
+def test_robots_stay_located_while_keyframes_go_and_processes_die(tmp_path):
+    scene, most = Scene(), 120
+    cut = len(scene.events) // 4
+    settings = {'keyframes.max_count': most, 'odometry.history_s': 2.0,
+                'node.save_directory': str(tmp_path / 'maps'),
+                'node.journal.directory': str(tmp_path / 'journal')}
+    with World(settings) as world:
+        pipeline = world.node.pipeline
+        world.map_of(scene.events[:cut])
+        before = len(world.heard['/sparser/status'])
+        known = pipeline.frontend.thinnings
+        for part, end in enumerate(np.linspace(cut, len(scene.events), 11).astype(int)[1:]):
+            if part == 5:
+                restarts = pipeline.worker.state.restarts
+                os.kill(pipeline.worker.state.pid, signal.SIGKILL)
+            world.play(scene.events[cut:end])
+            sent = sum('odom' in topic for _, topic, _ in scene.events[:end])
+            assert world.until(lambda: world.counters()['odometry']['received'] == sent)  # noqa: B023
+            solution, cut = world.solved(), end
+            assert pipeline.store_of(solution.sequence).graph.validate().n_poses == len(
+                solution.estimate.translation)
+        assert pipeline.frontend.thinnings >= known + 3
+        assert pipeline.worker.state.restarts > restarts
+        later = world.heard['/sparser/status'][before:]
+        assert {one.robots_located for one in later} == {2}
+        assert len({one.map_epoch for one in later}) == 1
+        assert later[-1].keyframes <= 1.3 * most
+        for robot in 'AB':
+            path = world.heard[f'/sparser/path/{robot}'][-1]
+            stamps = [stamp_ns(one.header.stamp) for one in path.poses]
+            assert np.all(np.diff(stamps) > 0)
+            assert stamps[0] == min(
+                stamp for name, stamp in scene.odometry if name == robot)
+        answer = world.call('save')
+        assert answer.success, answer.message
+        saved = pyfg.read(f'{answer.message}/map.pyfg')
+        thinnings, epoch = pipeline.frontend.thinnings, world.status.map_epoch
+        assert saved.n_poses == len(pipeline.solution.estimate.translation)
+    with World({**settings, 'node.journal.resume': True}) as world:
+        world.solved()
+        world.located()
+        pipeline = world.node.pipeline
+        assert (pipeline.frontend.thinnings, pipeline.graph.n_poses) == (thinnings, saved.n_poses)
+        assert world.status.map_epoch == epoch
+
+
 @pytest.fixture(scope='module')
 def lived(tmp_path_factory):
     """A node that has heard the first three quarters of a scene and located both robots."""
@@ -56,17 +134,6 @@ def test_transforms_come_at_20_hz_with_stamps_that_increase_and_lie_ahead(lived)
     assert 0 < stamps[-1] - time.time_ns() + 10**9 < 2 * 10**9
     assert np.median(np.diff(stamps[-30:])) > 0.03 * SECOND
     assert SECOND // 20 in {timer.timer_period_ns for timer in lived.node.timers}
-
-
-def chain_error(world, scene, robot):
-    """map -> odom from TF, odom -> base from the odometry message, against the end of the path."""
-    last = world.heard[f'/sparser/path/{robot}'][-1].poses[-1]
-    odometry = scene.odometry[robot, stamp_ns(last.header.stamp)]
-    T_map_odom = next(t for _, frame, t in reversed(world.transforms())
-                      if frame == f'{robot}/odom')
-    chained, optimised = T_map_odom @ transform_of(odometry.pose.pose), transform_of(last.pose)
-    return max(np.abs(chained.translation - optimised.translation).max(),
-               np.abs(chained.rotation - optimised.rotation).max())
 
 
 def test_chain_gives_the_optimised_pose(lived):
@@ -212,69 +279,3 @@ def test_reset_withdraws_everything(lived):
     lived.located()
     assert lived.until(lambda: len(lived.heard['/tf']) > count)
     assert lived.transforms()[-1][0] > old
-
-
-def test_known_beacons_fix_the_map_in_space():
-    scene = Scene(replace(SCENE, dimension=3, beacons=8, known_beacons=8))
-    radios = {
-        f'radios.{name}.{field}': value
-        for name, spec in node_config(scene.run)['radios'].items()
-        for field, value in spec.items()}
-    with World({'dimension': 3, **radios}) as world:
-        world.map_of(scene.events)
-        world.spin(0.5)
-        for robot in 'AB':
-            path, truth = world.heard[f'/sparser/path/{robot}'][-1], scene.truth(robot)
-            assert path.header.frame_id == 'map'
-            stamps = [stamp_ns(pose.header.stamp) for pose in path.poses]
-            assert all(a < b for a, b in pairwise(stamps))
-            true = np.array([truth[stamp] for stamp in stamps])
-            seen = np.array([transform_of(pose.pose).translation for pose in path.poses])
-            assert np.median(np.linalg.norm(seen - true, axis=1)) < 0.3
-            assert world.until(lambda robot=robot: chain_error(world, scene, robot) < 1e-6)
-
-
-def test_robots_stay_located_while_keyframes_go_and_processes_die(tmp_path):
-    scene, most = Scene(), 120
-    cut = len(scene.events) // 4
-    settings = {'keyframes.max_count': most, 'odometry.history_s': 2.0,
-                'node.save_directory': str(tmp_path / 'maps'),
-                'node.journal.directory': str(tmp_path / 'journal')}
-    with World(settings) as world:
-        pipeline = world.node.pipeline
-        world.map_of(scene.events[:cut])
-        before = len(world.heard['/sparser/status'])
-        known = pipeline.frontend.thinnings
-        for part, end in enumerate(np.linspace(cut, len(scene.events), 11).astype(int)[1:]):
-            if part == 5:
-                restarts = pipeline.worker.state.restarts
-                os.kill(pipeline.worker.state.pid, signal.SIGKILL)
-            world.play(scene.events[cut:end])
-            sent = sum('odom' in topic for _, topic, _ in scene.events[:end])
-            assert world.until(lambda: world.counters()['odometry']['received'] == sent)  # noqa: B023
-            solution, cut = world.solved(), end
-            assert pipeline.store_of(solution.sequence).graph.validate().n_poses == len(
-                solution.estimate.translation)
-        assert pipeline.frontend.thinnings >= known + 3
-        assert pipeline.worker.state.restarts > restarts
-        later = world.heard['/sparser/status'][before:]
-        assert {one.robots_located for one in later} == {2}
-        assert len({one.map_epoch for one in later}) == 1
-        assert later[-1].keyframes <= 1.3 * most
-        for robot in 'AB':
-            path = world.heard[f'/sparser/path/{robot}'][-1]
-            stamps = [stamp_ns(one.header.stamp) for one in path.poses]
-            assert np.all(np.diff(stamps) > 0)
-            assert stamps[0] == min(
-                stamp for name, stamp in scene.odometry if name == robot)
-        answer = world.call('save')
-        assert answer.success, answer.message
-        saved = pyfg.read(f'{answer.message}/map.pyfg')
-        thinnings, epoch = pipeline.frontend.thinnings, world.status.map_epoch
-        assert saved.n_poses == len(pipeline.solution.estimate.translation)
-    with World({**settings, 'node.journal.resume': True}) as world:
-        world.solved()
-        world.located()
-        pipeline = world.node.pipeline
-        assert (pipeline.frontend.thinnings, pipeline.graph.n_poses) == (thinnings, saved.n_poses)
-        assert world.status.map_epoch == epoch
