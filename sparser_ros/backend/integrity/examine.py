@@ -35,7 +35,7 @@ from .doubts import (
 from .faults import JUMP, KINDS, Fault, hypotheses_of, told_elsewhere
 from .hypotheses import ALTIMETER, ANTENNA, HEIGHT, Hypothesis, common_hypotheses
 from .linear_model import LinearModel, Scores, linear_model
-from .places import frame_reason, known_beacons, swapped_or_misplaced
+from .places import frame_reason, known_beacons, known_names, swapped_or_misplaced
 from .selection import DETERMINED, gains_alone, scores_of, selected
 from .stretches import beacon_steps, shifts
 from .undetected import (
@@ -183,8 +183,7 @@ def _explained(
     scores = scores_of(model, every)
     beside = solved_faults(scores, every, solved, config, false_alarm)
     factor = _noise(model, scores)
-    undetected = hidden_faults(
-        graph, estimate, beside.scores, beside.others, gauge, config, factor, beside.root)
+    undetected = hidden_faults(graph, estimate, beside, gauge, config, factor)
     # What is taken off, and not told by its kind, is named as if it were not.
     size = sizes_by_key([fault for fault in solved if KINDS[fault.kind].findings is told_elsewhere])
     sizes = np.concatenate([np.zeros(0), *(
@@ -214,7 +213,7 @@ def _explained(
     # A stretch and a step of one beacon are one fault: what explains most comes first.
     first = {(finding.kind, finding.subject): finding for finding in reversed(findings)}
     return list(first.values())[::-1], undetected, with_likely(
-        beside, undetected, config, factor, false_alarm)
+        beside, undetected, known_names(graph), config, factor, false_alarm)
 
 
 def _noise(model: LinearModel, scores: Scores) -> float:

@@ -23,6 +23,11 @@ Two may err. A fault that is likely, moves nobody and has nothing to do with ano
 make that one unlikely: beside the likeliest fault each other one has the evidence that it has with
 the size of that one free within its prior.
 
+A map that is solved with the size of a fault may be wrong about it: there is none, or another one
+instead. Data are that much likelier without it as B of none, or of the other one, is larger than
+its own, the further solved sizes being free in all of them; the shift is that of taking the size
+back, and of the other fault.
+
 A robot drives on after the audit, and a fault takes it further off: by the heading that the fault
 has turned, by the odometry that goes on turning, by the odometry that goes on being too long; as
 far as the measurements since do not hold it back (session/belief.py). An altimeter goes on
@@ -31,25 +36,28 @@ drifting at the rate that it had.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import scipy.linalg
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.rotations import rotation_jacobian
-from .faults import ALWAYS, BURST, KINDS, Fault
+from .faults import ALWAYS, BURST, KINDS, LENGTH, Fault
 from .hypotheses import DRIFT_FLOOR_M, ONGOING, Hypothesis, Span
 from .linear_model import Scores, keyframes_of, newest_poses
 from .odometry_errors import ALL_ROBOTS
 
-TAKEN, DROPPED = 0.8, 0.1
-"""Probability of a fault from which on the map is solved with its size, and odds below which it no
-longer is. To solve for one that is none hides the true one, and with it the risk of that."""
+DROPPED = 0.1
+"""Odds below which the map is no longer solved with the size of a fault, as it is above one."""
+_NO = 'no '
+"""Begins the cause that a fault is none which the map is solved with."""
+_NEGLIGIBLE = 1e-3
+"""Odds below which a fault instead of one that the map is solved with is left out."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +94,13 @@ class HiddenFaults:
     stamp_ns: Index
     """(r,): of the newest pose of each robot."""
     evidence: Array
-    """(h,): log of how much likelier the data are with that fault than without any error."""
+    """(h,): log of how much likelier the data are with that fault than without any error; instead
+    of a fault that the map is solved with, so much that `log_odds` are those to the map."""
     beside: Array
     """(h,): the same beside the likeliest fault; of those that levels count, beside the likeliest
-    of these."""
+    of these. -inf of what is there instead of a fault that the map is solved with."""
     causes: tuple[str, ...]
-    """(h,): the hypotheses in words."""
+    """(h,): the hypotheses by kind and subject, `no` before what the map is solved with."""
     keyframes: Index
     """(k,): poses that are spread over all paths; they follow the b bodies."""
     solved: Array
@@ -123,7 +132,7 @@ class HiddenFaults:
             if not len(own):
                 continue
             odds = self.log_odds(prior)[1 + own]
-            first = int(np.argmax(odds))
+            first = int(np.argmax(np.where(self.instead[own], -np.inf, odds)))
             pairs = odds[first] + np.log(prior) + self.beside[own]
             pairs[first] = -np.inf
             alone, both = np.split(softmax(np.concatenate([[0.0], odds, pairs]))[1:], 2)
@@ -132,10 +141,15 @@ class HiddenFaults:
         return result
 
     @property
+    def instead(self) -> Mask:
+        """(h,): hypotheses without a fault that the map is solved with."""
+        return np.isneginf(self.beside)
+
+    @property
     def in_levels(self) -> Mask:
-        """(h,): faults that protection levels allow for."""
+        """(h,): of kinds that protection levels allow for."""
         return np.array([
-            KINDS[cause.split(' of ', 1)[0]].in_levels for cause in self.causes], dtype=bool)
+            KINDS[_kind(cause)].in_levels for cause in self.causes], dtype=bool)
 
     def driven_on(self, way: Array, seconds: Array, share: Array) -> HiddenFaults:
         """Each fault alone once the robots have driven on, (r, d) metres in (r,) seconds.
@@ -164,32 +178,25 @@ class HiddenFaults:
 
 
 def hidden_faults(
-    graph: Graph, estimate: Estimate, scores: Scores, hypotheses: Sequence[Hypothesis],
-    gauge: int | None, config: IntegrityConfig, variance_factor: float = 1.0,
-    solved: Array | None = None,
+    graph: Graph, estimate: Estimate, beside: SolvedFaults, gauge: int | None,
+    config: IntegrityConfig, variance_factor: float = 1.0,
 ) -> HiddenFaults:
-    """The hidden faults at an estimate; `scores` are those of `hypotheses`, in their order.
+    """The hidden faults at an estimate, beside and instead of those that it is solved with.
 
-    `solved` (n, q) is how sizes of faults move the unknowns which the map is solved with, each
-    times a root of their covariance. `gauge` is the pose that map is relative to, None where
-    absolute data fix map. Where noise has
+    `gauge` is the pose that map is relative to, None where absolute data fix map. Where noise has
     more than the claimed variance, `variance_factor` of it, residuals are less evidence.
     """
-    newest = newest_poses(graph)
-    rows = np.array(list(newest.values()), dtype=np.int64)
-    if solved is None:
-        solved = np.zeros((len(scores.step), 0))
-    sizes = np.array([fault.columns.shape[1] for fault in hypotheses], dtype=np.int64)
-    lasting = np.array([bool(KINDS[fault.kind].suspicion) for fault in hypotheses], dtype=bool)
-    kept = [fault for fault, keep in zip(hypotheses, lasting, strict=True) if keep]
-    own = np.flatnonzero(np.repeat(lasting, sizes))
-    count = sizes[lasting]
+    every, scores = beside.others, beside.scores
+    sizes = np.array([fault.columns.shape[1] for fault in every], dtype=np.int64)
+    lasting = np.array([bool(KINDS[fault.kind].suspicion) for fault in every], dtype=bool)
+    kept = [fault for fault, keep in zip(every, lasting, strict=True) if keep]
+    own, count = np.flatnonzero(np.repeat(lasting, sizes)), sizes[lasting]
     owner = np.repeat(np.arange(len(kept)), count)
     floor = np.array([fault.floor for fault in kept])[owner]
-    spread = keyframes_of(graph, gauge)
-    moved = _moved(graph, estimate, scores.step, rows, spread, gauge)[:, :, own] * floor
+    bodies = _Bodies.of(graph, estimate, gauge)
     A = scores.information[np.ix_(own, own)] * np.outer(floor, floor)
     s = scores.score[own] * floor
+    moved, later = bodies.displaced(scores.step[:, own], kept)
     b, d, k = moved.shape
     M = moved.reshape(b * d, k)
     common, added, shift = np.zeros_like(M), np.zeros_like(M), np.zeros((b * d, 1 + len(kept)))
@@ -198,28 +205,89 @@ def hidden_faults(
     common[:, part], added[:, part], shift[:, np.append(True, told)] = _separations(
         M[:, part], A[np.ix_(part, part)], s[part], np.repeat(
             np.arange(np.sum(told)), count[told]), count[told], config.fault_size)
-    later = _later(graph, scores.step, rows, gauge)[:, :, own] * floor
-    later += _growth(graph, estimate, rows, list(newest), kept, owner, moved)
     lone, lone_shift, evidence = _lone(
         np.vstack([M, later.reshape(-1, k)]), A / variance_factor, s / variance_factor, count,
         config.fault_size)
-    r, q = later.shape[:2]
     # One of several times was picked for its residuals; each of them is as likely beforehand.
     times = np.log([fault.tests for fault in kept])
     evidence -= times
-    beside = _beside(
+    paired = _beside(
         A / variance_factor, s / variance_factor, owner, count, config.fault_size, evidence,
         told) - times
+    causes = [_cause(fault) for fault in kept]
+    for without in beside.without:
+        others = _instead(without, kept, own, bodies, config, variance_factor)
+        causes += others.causes
+        owner = np.append(owner, len(evidence) + others.owner)
+        evidence = np.append(evidence, others.evidence)
+        lone, lone_shift = np.hstack([lone, others.lone]), np.hstack([lone_shift, others.shift])
+    q, h, none = later.shape[1], len(causes), lone.shape[1] - k
     return HiddenFaults(
-        tuple(newest), tuple(graph.landmarks.names),
-        np.concatenate([
-            estimate.translation[rows], estimate.landmarks, estimate.translation[spread]]),
-        common.reshape(b, d, k), added.reshape(b, d, k), owner.astype(np.int64),
-        shift.reshape(b, d, len(kept) + 1), lone[:b * d].reshape(b, d, k),
-        lone_shift[:b * d].reshape(b, d, len(kept)), lone[b * d:].reshape(r, q, k),
-        lone_shift[b * d:].reshape(r, q, len(kept)), graph.poses.stamp_ns[rows],
-        evidence, beside, tuple(f'{fault.kind} of {fault.subject}' for fault in kept),
-        spread, _moved(graph, estimate, solved, rows, spread, gauge))
+        tuple(bodies.newest), tuple(graph.landmarks.names), bodies.position,
+        _more(common, none).reshape(b, d, -1), _more(added, none).reshape(b, d, -1),
+        owner.astype(np.int64), _more(shift, h - len(kept)).reshape(b, d, -1),
+        lone[:b * d].reshape(b, d, -1), lone_shift[:b * d].reshape(b, d, h),
+        lone[b * d:].reshape(-1, q, k + none), lone_shift[b * d:].reshape(-1, q, h),
+        graph.poses.stamp_ns[bodies.rows], evidence,
+        np.append(paired, np.full(h - len(kept), -np.inf)), tuple(causes), bodies.spread,
+        bodies.moved(beside.root))
+
+
+def _cause(fault: Hypothesis) -> str:
+    return f'{fault.kind} of {fault.subject}'
+
+
+def _kind(cause: str) -> str:
+    return cause.removeprefix(_NO).split(' of ', 1)[0]
+
+
+def _more(part: Array, count: int) -> Array:
+    """With so many columns of zeros."""
+    return np.hstack([part, np.zeros((len(part), count))])
+
+
+@dataclass(frozen=True)
+class _Instead:
+    """What may be there instead of one fault that the map is solved with, as in `HiddenFaults`."""
+
+    causes: list[str]
+    owner: Index
+    evidence: Array
+    lone: Array
+    shift: Array
+
+
+def _instead(
+    without: Without, kept: Sequence[Hypothesis], own: Index, bodies: _Bodies,
+    config: IntegrityConfig, variance_factor: float,
+) -> _Instead:
+    """Of no fault, and each of those `kept`, whose parameters `own` are, where not negligible."""
+    fault, c = without.fault, len(without.size)
+    faults, columns = [fault, *kept], np.append(np.arange(c), c + own)
+    count = np.array([one.columns.shape[1] for one in faults])
+    first = np.cumsum(count) - count
+    floor = np.repeat([one.floor for one in faults], count)
+    scores = without.scores
+    A = scores.information[np.ix_(columns, columns)] * np.outer(floor, floor) / variance_factor
+    # Without the size that is taken off.
+    s = (scores.score - scores.information[:, :c] @ without.size)[columns] * floor / variance_factor
+    evidence = _lone(np.zeros((0, len(s))), A, s, count, config.fault_size)[2] - np.log(
+        [one.tests for one in faults])
+    prior = np.log(config.fault_probability)
+    odds = np.append(-prior, evidence[1:]) - evidence[0]
+    near = np.flatnonzero(odds > np.log(_NEGLIGIBLE))
+    rivals = near[near > 0]
+    part = np.concatenate([np.arange(c), *(first[k] + np.arange(count[k]) for k in rivals)])
+    moved, later = bodies.displaced(
+        scores.step[:, columns[part]], [fault, *(faults[k] for k in rivals)])
+    M = np.vstack([moved.reshape(-1, len(part)), later.reshape(-1, len(part))])
+    back = M[:, :c] @ (without.size / floor[:c])
+    lone, shift, _ = _lone(
+        M[:, c:], A[np.ix_(part[c:], part[c:])], s[part[c:]], count[rivals], config.fault_size)
+    return _Instead(
+        [_NO + _cause(fault) if k == 0 else _cause(faults[k]) for k in near],
+        np.repeat(np.flatnonzero(near > 0), count[rivals]), odds[near] - prior, lone,
+        back[:, None] + np.hstack([np.zeros((len(M), len(near) - len(rivals))), shift]))
 
 
 @dataclass(frozen=True)
@@ -233,6 +301,19 @@ class SolvedFaults:
     """Of the others, the solved sizes being free within their prior."""
     root: Array
     """(n, q): how the sizes move the unknowns, times a root of their covariance."""
+    without: tuple[Without, ...] = ()
+    """One for each of the faults."""
+
+
+@dataclass(frozen=True)
+class Without:
+    """A map without one of the faults that it is solved with."""
+
+    fault: Hypothesis
+    size: Array
+    """(c,): what is taken off the measurements."""
+    scores: Scores
+    """Of this fault, then of the others, the further solved sizes being free within their prior."""
 
 
 def solved_faults(
@@ -254,12 +335,8 @@ def solved_faults(
     others = tuple(fault for k, fault in enumerate(hypotheses) if k not in own)
     now = np.concatenate([np.zeros(0), *(size[hypotheses[k].key] for k in own)])
     prior = np.repeat([_prior(hypotheses[k], config) for k in own], [len(part) for part in parts])
-    A, s = scores.information, scores.score
-    W = np.linalg.inv(A[np.ix_(inside, inside)] + np.diag(prior))
-    cross = A[np.ix_(outside, inside)]
-    pull = s[inside] + prior * now
-    best = now - W @ pull
-    kept = []
+    beside, W, best = _with_free(scores, inside, outside, prior, now)
+    kept, without = [], []
     for k, part in zip(own, parts, strict=True):
         # Of this one alone, the other solved ones free: Schur complement.
         at = np.searchsorted(inside, part)
@@ -268,11 +345,29 @@ def solved_faults(
                           + np.linalg.slogdet(prior[at, None] * alone)[1])
         if np.log(config.fault_probability) + evidence > np.log(DROPPED):
             kept.append(_of_size(hypotheses[k], value, evidence > -np.log(false_alarm)))
-    beside = Scores(
-        A[np.ix_(outside, outside)] - cross @ W @ cross.T, s[outside] - cross @ (W @ pull),
-        scores.bare[outside], scores.step[:, outside] - scores.step[:, inside] @ W @ cross.T)
+            free = ~np.isin(inside, part)
+            without.append(Without(hypotheses[k], now[at], _with_free(
+                scores, inside[free], np.append(part, outside), prior[free], now[free])[0]))
     return SolvedFaults(
-        tuple(kept), others, beside, scores.step[:, inside] @ np.linalg.cholesky(W))
+        tuple(kept), others, beside, scores.step[:, inside] @ np.linalg.cholesky(W),
+        tuple(without))
+
+
+def _with_free(
+    scores: Scores, free: Index, rest: Index, prior: Array, now: Array
+) -> tuple[Scores, Array, Array]:
+    """Scores of parameters `rest`, others being free; covariance and best values of these.
+
+    Measurements have the values `now` of these taken off; `prior` are precisions of zero.
+    """
+    A, s = scores.information, scores.score
+    W = np.asarray(np.linalg.inv(A[np.ix_(free, free)] + np.diag(prior)), dtype=float)
+    cross = A[np.ix_(rest, free)]
+    pull = s[free] + prior * now
+    return Scores(
+        A[np.ix_(rest, rest)] - cross @ W @ cross.T, s[rest] - cross @ (W @ pull),
+        scores.bare[rest], scores.step[:, rest] - scores.step[:, free] @ W @ cross.T,
+    ), W, now - W @ pull
 
 
 def sizes_by_key(solved: Sequence[Fault]) -> dict[tuple[str, str, Span | None], Array]:
@@ -287,28 +382,27 @@ def _of_size(fault: Hypothesis, size: Array, proved: bool) -> Fault:
 
 
 def with_likely(
-    solved: SolvedFaults, hidden: HiddenFaults, config: IntegrityConfig, variance_factor: float,
-    false_alarm: float,
+    solved: SolvedFaults, hidden: HiddenFaults, known: Collection[str], config: IntegrityConfig,
+    variance_factor: float, false_alarm: float,
 ) -> tuple[Fault, ...]:
-    """The faults of `solved`, and the likeliest further one if it is likely.
+    """The faults of `solved`, and the likeliest further one if it is likelier than none.
 
     Of a source that may have erred at several times the likeliest one stands for all. None where
-    ranges that are false together explain more: they are left out first.
+    ranges that are false together explain more: they are left out first. Beacons `known` by their
+    places are not long: from one side a wrong place looks like that.
     """
-    likely = hidden.likely(config.fault_probability)
     columns = np.cumsum([0, *(fault.columns.shape[1] for fault in solved.others)])
-    # `hidden` has those in the same order that may go on unnoticed.
-    suspected = [k for k, fault in enumerate(solved.others) if KINDS[fault.kind].suspicion]
-    total: dict[str, float] = {}
-    for cause, chance in zip(hidden.causes, likely.tolist(), strict=True):
-        total[cause] = total.get(cause, 0.0) + chance
-    possible = [
-        (total[cause], chance, k) for cause, chance, k in zip(
-            hidden.causes, likely.tolist(), suspected, strict=True)
-        if KINDS[solved.others[k].kind].in_map and total[cause] > TAKEN]
-    if not possible:
+    odds, causes = hidden.log_odds(config.fault_probability)[1:], np.array(hidden.causes)
+    total = {cause: float(logsumexp(odds[causes == cause])) for cause in hidden.causes
+             if not cause.startswith(_NO)}
+    not_long = {f'{LENGTH} of {name}' for name in known}
+    cause = max((cause for cause in total if KINDS[_kind(cause)].in_map and cause not in not_long),
+                key=lambda cause: total[cause], default='')
+    if not cause or total[cause] <= max(0.0, max(total.values()) + np.log(DROPPED)):
         return solved.faults
-    best = max(possible)[2]
+    # `hidden` begins with those of the others that may go on unnoticed.
+    best = [k for k, fault in enumerate(solved.others) if KINDS[fault.kind].suspicion][
+        max(np.flatnonzero((causes == cause) & ~hidden.instead), key=lambda n: odds[n])]
     A, s = (part / variance_factor for part in (solved.scores.information, solved.scores.score))
     floor = np.repeat([fault.floor for fault in solved.others], np.diff(columns))
     evidence = _lone(
@@ -337,12 +431,14 @@ def stands_out(hidden: HiddenFaults | None, cause: str, flip_cost: float) -> boo
     if hidden is None or cause not in hidden.causes:
         return False
     own = hidden.causes.index(cause)
-    others = np.append(np.delete(hidden.evidence, own), 0.0)
+    others = np.append(np.delete(hidden.evidence[~hidden.instead], own), 0.0)
     return bool(hidden.evidence[own] - np.max(others) >= flip_cost / 2)
 
 
 def in_words(cause: str) -> str:
     """A cause of `HiddenFaults` for an operator."""
+    if cause.startswith(_NO):
+        return f'it is not so that {in_words(cause.removeprefix(_NO))}'
     kind, subject = cause.split(' of ', 1)
     return KINDS[kind].suspicion.format(subject)
 
@@ -418,60 +514,89 @@ def _beside(
     return result
 
 
-def _moved(
-    graph: Graph, estimate: Estimate, step: Array, rows: Index, spread: Index,
-    gauge: int | None,
-) -> Array:
-    """(r + m + s, d, k): how far poses `rows`, all landmarks and poses `spread` move.
+@dataclass(frozen=True)
+class _Bodies:
+    """What may be displaced: newest poses, landmarks, poses that are spread over all paths."""
 
-    By each parameter. The gauge pose is at rest, and so are landmarks that are fixed.
-    """
-    d = graph.dimension
-    turns = 1 if d == 2 else 3
-    size = d + turns
-    blocks = step[: graph.n_poses * size].reshape(graph.n_poses, size, step.shape[1])
-    marks = np.zeros((graph.n_landmarks, d, step.shape[1]))
-    free = np.flatnonzero(~graph.landmarks.fixed)
-    marks[free] = step[graph.n_poses * size:].reshape(len(free), d, step.shape[1])
-    moved = np.concatenate([blocks[rows, :d], marks, blocks[spread, :d]])
-    if gauge is None:
-        return moved
-    arm = np.concatenate([
-        estimate.translation[rows], estimate.landmarks, estimate.translation[spread],
-    ]) - estimate.translation[gauge]
-    return np.asarray(moved - blocks[gauge, :d] - rotation_jacobian(arm) @ blocks[gauge, d:])
+    graph: Graph
+    estimate: Estimate
+    gauge: int | None
+    newest: dict[str, int]
+    spread: Index
 
+    @classmethod
+    def of(cls, graph: Graph, estimate: Estimate, gauge: int | None) -> _Bodies:
+        """The bodies of an estimate in a map that is relative to the pose `gauge`."""
+        return cls(graph, estimate, gauge, newest_poses(graph), keyframes_of(graph, gauge))
 
-def _later(graph: Graph, step: Array, rows: Index, gauge: int | None) -> Array:
-    """(r, q, k): by how much poses `rows` turn by each parameter, in the layout of `later`."""
-    d = graph.dimension
-    turns = 1 if d == 2 else 3
-    blocks = step[: graph.n_poses * (d + turns)].reshape(graph.n_poses, d + turns, step.shape[1])
-    later = np.zeros((len(rows), 2 * turns + 1 + d, step.shape[1]))
-    later[:, :turns] = blocks[rows, d:] - (0.0 if gauge is None else blocks[gauge, d:])
-    return later
+    @property
+    def rows(self) -> Index:
+        """(r,): newest poses of the robots."""
+        return np.array(list(self.newest.values()), dtype=np.int64)
 
+    @property
+    def position(self) -> Array:
+        """(b, d): metres."""
+        place = self.estimate.translation
+        return np.concatenate([place[self.rows], self.estimate.landmarks, place[self.spread]])
 
-def _growth(
-    graph: Graph, estimate: Estimate, rows: Index, robots: Sequence[str],
-    kept: Sequence[Hypothesis], owner: Index, moved: Array,
-) -> Array:
-    """(r, q, k): what faults go on to do, in the layout of `later`; `moved` is what they did.
+    def displaced(self, step: Array, faults: Sequence[Hypothesis]) -> tuple[Array, Array]:
+        """(b, d, k), (r, q, k): `moved` and, in the layout of `later`, what displaces robots later.
 
-    A residual r + theta g is zero where the odometry is corrected by -theta, and W s is -theta.
-    """
-    d, turns = graph.dimension, 1 if graph.dimension == 2 else 3
-    growth = np.zeros((len(rows), 2 * turns + 1 + d, len(owner)))
-    for column, number in enumerate(owner.tolist()):
-        fault = kept[number]
-        if fault.span is not None and fault.span[1] == ONGOING:
-            growth[:, -d:, column] = moved[:len(rows), :, column] * fault.floor / DRIFT_FLOOR_M
-        for robot, (name, row) in enumerate(zip(robots, rows.tolist(), strict=True)):
-            if fault.subject not in (name, ALL_ROBOTS):
-                continue
-            if fault.kind == 'odometry_turn':
-                axis = np.ones(1) if turns == 1 else estimate.rotation[row][:, 2]
-                growth[robot, turns:2 * turns, column] = fault.floor * axis
-            elif fault.kind == 'odometry_scale':
-                growth[robot, 2 * turns, column] = fault.floor
-    return growth
+        By parameters of faults in units of their floors; `step` (n, k) is theirs.
+        """
+        owner = np.repeat(np.arange(len(faults)), [fault.columns.shape[1] for fault in faults])
+        floor = np.array([fault.floor for fault in faults])[owner]
+        moved = self.moved(step) * floor
+        return moved, self._later(step) * floor + self._growth(faults, owner, moved)
+
+    def moved(self, step: Array) -> Array:
+        """(b, d, k): how far the bodies move by each parameter.
+
+        The gauge pose is at rest, and so are landmarks that are fixed.
+        """
+        graph, estimate, d = self.graph, self.estimate, self.graph.dimension
+        size = d + (1 if d == 2 else 3)
+        blocks = step[: graph.n_poses * size].reshape(graph.n_poses, size, step.shape[1])
+        marks = np.zeros((graph.n_landmarks, d, step.shape[1]))
+        free = np.flatnonzero(~graph.landmarks.fixed)
+        marks[free] = step[graph.n_poses * size:].reshape(len(free), d, step.shape[1])
+        moved = np.concatenate([blocks[self.rows, :d], marks, blocks[self.spread, :d]])
+        if self.gauge is None:
+            return moved
+        arm = self.position - estimate.translation[self.gauge]
+        return np.asarray(
+            moved - blocks[self.gauge, :d] - rotation_jacobian(arm) @ blocks[self.gauge, d:])
+
+    def _later(self, step: Array) -> Array:
+        """(r, q, k): by how much newest poses turn by each parameter, in the layout of `later`."""
+        graph, d = self.graph, self.graph.dimension
+        turns = 1 if d == 2 else 3
+        blocks = step[: graph.n_poses * (d + turns)].reshape(
+            graph.n_poses, d + turns, step.shape[1])
+        later = np.zeros((len(self.newest), 2 * turns + 1 + d, step.shape[1]))
+        later[:, :turns] = blocks[self.rows, d:] - (
+            0.0 if self.gauge is None else blocks[self.gauge, d:])
+        return later
+
+    def _growth(self, faults: Sequence[Hypothesis], owner: Index, moved: Array) -> Array:
+        """(r, q, k): what faults go on to do, in the layout of `later`; `moved` is what they did.
+
+        A residual r + theta g is zero where the odometry is corrected by -theta, and W s is -theta.
+        """
+        d, turns = self.graph.dimension, 1 if self.graph.dimension == 2 else 3
+        growth = np.zeros((len(self.newest), 2 * turns + 1 + d, len(owner)))
+        for column, number in enumerate(owner.tolist()):
+            fault = faults[number]
+            if fault.span is not None and fault.span[1] == ONGOING:
+                growth[:, -d:, column] = (
+                    moved[:len(growth), :, column] * fault.floor / DRIFT_FLOOR_M)
+            for robot, (name, row) in enumerate(self.newest.items()):
+                if fault.subject not in (name, ALL_ROBOTS):
+                    continue
+                if fault.kind == 'odometry_turn':
+                    axis = np.ones(1) if turns == 1 else self.estimate.rotation[row][:, 2]
+                    growth[robot, turns:2 * turns, column] = fault.floor * axis
+                elif fault.kind == 'odometry_scale':
+                    growth[robot, 2 * turns, column] = fault.floor
+        return growth

@@ -278,7 +278,8 @@ def _risk(view: View, hidden: HiddenFaults | None, config: BackendConfig) -> _Ri
     if hidden is not None and integrity.gate and len(hidden.causes):
         likely = hidden.likely(integrity.fault_probability)
         shift = view.of(hidden.lone_shift).T
-        covariance = view.with_faults(view.noise, hidden.lone, hidden.owner)[1:]
+        covariance = view.with_faults(
+            view.noise, hidden.lone, hidden.owner, len(hidden.causes))[1:]
         risk = likely * beyond(shift, covariance, limit)
     sound = max(1 - float(np.sum(likely)), 0.0) * float(alone)
     total = sound + float(np.sum(risk))
@@ -348,8 +349,8 @@ def _errors(
         return None
     common = view.of(hidden.common)
     sound = view.noise + common @ common.T
-    counted = np.append(True, hidden.in_levels)
-    faulty = view.with_faults(sound, hidden.added, hidden.owner)
+    counted = np.append(True, hidden.in_levels & ~hidden.instead)
+    faulty = view.with_faults(sound, hidden.added, hidden.owner, len(hidden.causes))
     return faulty[counted], view.of(hidden.shift).T[counted]
 
 

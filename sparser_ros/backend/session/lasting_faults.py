@@ -65,7 +65,8 @@ def solved_sizes(
         before, after = (
             tuple(fault for fault in faults if _of_ranges(fault) == of_ranges)
             for faults in (search.treatment.solved, search.judgement.solved))
-        after = tuple(fault for fault in after if _may_be_solved(fault, search))
+        if not (search.integrity.doubt_ranges if of_ranges else search.integrity.solve_odometry):
+            after = ()
         if any(far_fetched(fault.kind, fault.size[0], search.integrity) for fault in after):
             break
         known = tuple(fault for fault in after if _unsized(fault) in _sizes(before)
@@ -103,14 +104,6 @@ def _explains(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
     """Whether ranges with its size taken off fit as often as those of sound sources do."""
     return not _of_ranges(fault) or as_others_fit(
         fault.rows(search.whole), contest.data.unbiased, contest.best.whole)
-
-
-def _may_be_solved(fault: Fault, search: FaultSearch) -> bool:
-    """Not the length of a known beacon: from one side a wrong place of it looks like that."""
-    if not _of_ranges(fault):
-        return search.integrity.solve_odometry
-    return search.integrity.doubt_ranges and not (
-        fault.kind == LENGTH and fault.subject in known_names(search.whole))
 
 
 def _tried_in_vain(fault: Fault, search: FaultSearch) -> bool:

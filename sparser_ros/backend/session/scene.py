@@ -155,10 +155,10 @@ class View:
         d = len(self.relative)
         return np.asarray(self.relative @ part[self.rows].reshape(len(self.rows) * d, -1))
 
-    def with_faults(self, sound: Array, added: Array, owner: Index) -> Array:
-        """(1 + h, d, d): `sound`, then with what each fault adds: roots (b, d, k) and owners."""
+    def with_faults(self, sound: Array, added: Array, owner: Index, faults: int) -> Array:
+        """(1 + h, d, d): `sound`, then with what each of h faults adds: roots (b, d, k), owners."""
         root, d = self.of(added), len(self.relative)
-        covariance = np.zeros((int(np.max(owner, initial=-1)) + 2, d, d))
+        covariance = np.zeros((1 + faults, d, d))
         np.add.at(covariance, 1 + owner, np.einsum('ik,jk->kij', root, root))
         return covariance + sound
 

@@ -121,8 +121,8 @@ def test_a_bias_moves_the_newest_poses_as_far_as_the_solve_with_it(dimension):
     bent = plain(longer(made, step * range_ends(made).at(0)))
     rows = np.array([np.flatnonzero(made.poses.robot == k)[-1] for k in range(len(made.robots))])
     gauge = None if made.anchored else 0
-    found = step * undetected._moved(
-        made, estimate, scores.step, rows, np.zeros(0, dtype=int), gauge)[:len(rows), :, column]
+    found = step * undetected._Bodies.of(made, estimate, gauge).moved(
+        scores.step)[:len(rows), :, column]
 
     def seen(at):
         place = at.translation[rows]
@@ -140,8 +140,8 @@ def hidden(made, estimate, weights, gauge=0, kinds=lambda kind: True):
     model = linear_model(made, estimate, weights)
     tested = [one for one in hypotheses_of(model, range_ends(made), [], CONFIG)
               if kinds(one.kind)]
-    return undetected.hidden_faults(
-        made, estimate, scores_of(model, tested), tested, gauge, CONFIG)
+    none = undetected.solved_faults(scores_of(model, tested), tested, (), CONFIG, 1e-6)
+    return undetected.hidden_faults(made, estimate, none, gauge, CONFIG)
 
 
 @given(seed=st.integers(0, 2**16))
@@ -171,6 +171,63 @@ def test_sizes_that_are_solved_for_are_the_best_ones_beside_their_prior(seed):
     np.testing.assert_allclose(found.root @ found.root.T, step[:, inside] @ W @ step[:, inside].T)
 
 
+def test_a_map_with_a_fault_knows_of_none_and_of_another_one_instead(monkeypatch):
+    """By dense algebra, beside the best map with two faults: one is none, or another is there."""
+    monkeypatch.setattr(undetected, '_NEGLIGIBLE', 1e-9)
+    place = world(4, 2, range(6), 24)
+    made = graph(place, 4, share=0.0)
+    biased = odometry_scaled(longer(made, 0.15 * range_ends(made).at(0)), 1, 1.03)
+    estimate, _ = solved(biased, place.truth)
+    model = linear_model(biased, estimate, {})
+    tested = [one for one in hypotheses_of(model, range_ends(biased), [], CONFIG)
+              if one.kind in (LENGTH, ANTENNA, SCALE)]
+    number = {one.key[:2]: k for k, one in enumerate(tested)}
+    solved_for = [number[LENGTH, 'A'], number[SCALE, 'B']]
+    prior = [(one.columns.shape[1] + 2) / (CONFIG.fault_size * one.floor)**2 for one in tested]
+    J, G = model.jacobian.toarray(), [one.columns.toarray() for one in tested]
+
+    def best(*sizes):
+        """Unknowns and sizes at the least cost, and the evidence for these faults."""
+        whole = np.hstack([J, *(G[k] for k in sizes)])
+        precision = np.concatenate([np.zeros(J.shape[1]), *(
+            np.full(G[k].shape[1], prior[k]) for k in sizes)])
+        information = whole.T @ whole + np.diag(precision)
+        step = -np.linalg.solve(information, whole.T @ model.residual)
+        left = model.residual + whole @ step
+        return step, -(
+            left @ left + step @ (precision * step) + np.linalg.slogdet(information)[1]
+            - np.sum(np.log(precision[precision > 0]))) / 2
+
+    step, with_both = best(*solved_for)
+    place_of_all, size = np.split(step, [J.shape[1]])
+    settled = dataclasses.replace(model, residual=model.residual + np.hstack(
+        [J, *(G[k] for k in solved_for)]) @ step)
+    faults = tuple(Fault(tested[k].kind, tested[k].subject, (value,))
+                   for k, value in zip(solved_for, size.tolist(), strict=True))
+    found = undetected.solved_faults(scores_of(settled, tested), tested, faults, CONFIG, 1e-6)
+    hidden = undetected.hidden_faults(biased, estimate, found, None, CONFIG)
+    np.testing.assert_allclose([one.size for one in found.faults], size[:, None], atol=1e-6)
+    bodies = undetected._Bodies.of(biased, estimate, None)
+    odds, told = hidden.log_odds(CONFIG.fault_probability)[1:], []
+    for gone, stays in (solved_for, solved_for[::-1]):
+        name = f'{tested[gone].kind} of {tested[gone].subject}'
+        entries = {f'no {name}': ([stays], -np.log(CONFIG.fault_probability))}
+        for k, other in enumerate(tested):
+            if k not in solved_for:
+                entries[f'{other.kind} of {other.subject}'] = [stays, k], 0.0
+        for cause, (sizes, price) in entries.items():
+            moved, evidence = best(*sizes)
+            wanted = evidence - with_both + price
+            at = [k for k in np.flatnonzero(hidden.instead)
+                  if hidden.causes[k] == cause and abs(odds[k] - wanted) < 1e-4]
+            assert len(at) == (wanted > np.log(1e-9)), (name, cause, wanted)
+            if at:
+                shift = bodies.moved((moved[:J.shape[1]] - place_of_all)[:, None])[:, :, 0]
+                np.testing.assert_allclose(hidden.lone_shift[:, :, at[0]], shift, atol=1e-5)
+                told.append(cause)
+    assert len(told) == np.sum(hidden.instead) > 10
+
+
 def test_a_likely_fault_makes_only_those_unlikely_that_explain_the_same():
     place = world(3)
     made = graph(place, 3)
@@ -195,7 +252,8 @@ def test_odometry_that_is_too_long_on_every_robot_is_one_fault():
     model = linear_model(made, estimate, weights)
     tested = hypotheses_of(model, range_ends(made), [], CONFIG)
     every = [*tested, *common_hypotheses(tested)]
-    found = undetected.hidden_faults(made, estimate, scores_of(model, every), every, 0, CONFIG)
+    none = undetected.solved_faults(scores_of(model, every), every, (), CONFIG, 1e-6)
+    found = undetected.hidden_faults(made, estimate, none, 0, CONFIG)
     likeliest = found.causes[int(np.argmax(found.evidence))]
     assert likeliest == 'odometry_scale of all robots'
     assert undetected.in_words(likeliest).startswith('the odometry of all robots')

@@ -182,7 +182,8 @@ def test_nothing_is_taken_off_radios_that_are_right_whatever_the_size_of_odometr
 @given(st.lists(st.floats(-50, 200), min_size=1, max_size=6), st.floats(0.0, 50))
 def test_one_cause_at_most_stands_out(evidence, flip_cost):
     causes = tuple(f'range_bias of {k}' for k in range(len(evidence)))
-    hidden = SimpleNamespace(causes=causes, evidence=np.array(evidence))
+    hidden = SimpleNamespace(
+        causes=causes, evidence=np.array(evidence), instead=np.zeros(len(causes), dtype=bool))
     out = [one for one in causes if stands_out(hidden, one, flip_cost)]
     best = sorted([*evidence, 0.0])
     if best[-1] - best[-2] > flip_cost / 2 and best[-1] > 0:
