@@ -90,7 +90,8 @@ def _placed(
     """Robots that are placed by the measurements among these poses and all landmarks."""
     part = extract(graph, poses, np.ones(graph.n_landmarks, dtype=bool))
     own, here = part.graph, part.of(estimate)
-    if not own.n_poses:
+    if not own.n_poses or not (own.anchored or len(own.pairs(odometry=False)[0])):
+        # As in the node: nothing but odometry places nobody.
         return set()
     if own.anchored and not frame_fixed(own):
         own = without_anchors(own)

@@ -48,6 +48,12 @@ def test_robots_are_placed_once_ranges_tell_enough_and_sooner_with_a_wider_limit
     assert not np.any(narrow.placed & ~narrow.begun)
 
 
+def test_odometry_alone_places_nobody():
+    graph, (_, *others) = of(pair_world(known=(), range_sigma=0.3), 100.0)
+    none = graph.replaced(ranges=graph.ranges.take(slice(0)))
+    assert not np.any(prospects(none, *others).placed)
+
+
 def test_more_measurements_are_no_loss(dimension):
     place = pair_world(dimension, known=(), range_sigma=0.5)
     _, arguments = of(place, {2: 0.6, 3: 2.0}[dimension])
