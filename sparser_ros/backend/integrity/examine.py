@@ -37,15 +37,9 @@ from .hypotheses import ALTIMETER, ANTENNA, HEIGHT, Hypothesis, common_hypothese
 from .linear_model import LinearModel, Scores, linear_model
 from .places import frame_reason, known_beacons, known_names, swapped_or_misplaced
 from .selection import DETERMINED, gains_alone, scores_of, selected
+from .solved_sizes import sizes_by_key, solved_faults
 from .stretches import beacon_steps, shifts
-from .undetected import (
-    HiddenFaults,
-    hidden_faults,
-    sizes_by_key,
-    solved_faults,
-    stands_out,
-    with_likely,
-)
+from .undetected import HiddenFaults, hidden_faults, stands_out, with_likely
 
 _ODD_HEIGHTS = 0.05
 """Share of heights that do not fit which is ordinary: thresholds, stairs, people."""

@@ -2,7 +2,7 @@
 
 Such a fault is two parameters of a robot. Once data make it likely, its size belongs into the map:
 the odometry is corrected by the best estimate, and what the estimate leaves uncertain adds to the
-covariances of everything (`undetected.py`). Fear is left for faults that are unlikely.
+covariances of everything (`solved_sizes.py`). Fear is left for faults that are unlikely.
 """
 
 from __future__ import annotations

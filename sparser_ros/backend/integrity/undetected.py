@@ -47,13 +47,12 @@ from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.rotations import rotation_jacobian
-from .faults import ALWAYS, BURST, KINDS, LENGTH, Fault
-from .hypotheses import DRIFT_FLOOR_M, ONGOING, Hypothesis, Span
-from .linear_model import Scores, keyframes_of, newest_poses
+from .faults import BURST, KINDS, LENGTH, Fault
+from .hypotheses import DRIFT_FLOOR_M, ONGOING, Hypothesis
+from .linear_model import keyframes_of, newest_poses
 from .odometry_errors import ALL_ROBOTS
+from .solved_sizes import DROPPED, SolvedFaults, Without, of_size, prior_of
 
-DROPPED = 0.1
-"""Odds below which the map is no longer solved with the size of a fault, as it is above one."""
 _NO = 'no '
 """Begins the cause that a fault is none which the map is solved with."""
 _NEGLIGIBLE = 1e-3
@@ -290,97 +289,6 @@ def _instead(
         back[:, None] + np.hstack([np.zeros((len(M), len(near) - len(rivals))), shift]))
 
 
-@dataclass(frozen=True)
-class SolvedFaults:
-    """Faults whose size the map is solved with, and what the others are beside these."""
-
-    faults: tuple[Fault, ...]
-    """With their best sizes; without those that have become unlikely."""
-    others: tuple[Hypothesis, ...]
-    scores: Scores
-    """Of the others, the solved sizes being free within their prior."""
-    root: Array
-    """(n, q): how the sizes move the unknowns, times a root of their covariance."""
-    without: tuple[Without, ...] = ()
-    """One for each of the faults."""
-
-
-@dataclass(frozen=True)
-class Without:
-    """A map without one of the faults that it is solved with."""
-
-    fault: Hypothesis
-    size: Array
-    """(c,): what is taken off the measurements."""
-    scores: Scores
-    """Of this fault, then of the others, the further solved sizes being free within their prior."""
-
-
-def solved_faults(
-    scores: Scores, hypotheses: Sequence[Hypothesis], solved: Sequence[Fault],
-    config: IntegrityConfig, false_alarm: float,
-) -> SolvedFaults:
-    """At an estimate of a graph from whose measurements the sizes of `solved` are taken off.
-
-    The sizes have the prior of a faulty source. A fault that has become unlikely
-    (`fault_probability` and the Bayes factor) is dropped. `false_alarm` is the probability of one
-    that is proved and none.
-    """
-    size, ends = sizes_by_key(solved), np.cumsum(
-        [0, *(fault.columns.shape[1] for fault in hypotheses)])
-    own = [k for k, fault in enumerate(hypotheses) if fault.key in size]
-    parts = [np.arange(ends[k], ends[k + 1]) for k in own]
-    inside = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-    outside = np.setdiff1d(np.arange(ends[-1]), inside)
-    others = tuple(fault for k, fault in enumerate(hypotheses) if k not in own)
-    now = np.concatenate([np.zeros(0), *(size[hypotheses[k].key] for k in own)])
-    prior = np.repeat([_prior(hypotheses[k], config) for k in own], [len(part) for part in parts])
-    beside, W, best = _with_free(scores, inside, outside, prior, now)
-    kept, without = [], []
-    for k, part in zip(own, parts, strict=True):
-        # Of this one alone, the other solved ones free: Schur complement.
-        at = np.searchsorted(inside, part)
-        alone, value = W[np.ix_(at, at)], best[at]
-        evidence = 0.5 * (value @ np.linalg.solve(alone, value)
-                          + np.linalg.slogdet(prior[at, None] * alone)[1])
-        if np.log(config.fault_probability) + evidence > np.log(DROPPED):
-            kept.append(_of_size(hypotheses[k], value, evidence > -np.log(false_alarm)))
-            free = ~np.isin(inside, part)
-            without.append(Without(hypotheses[k], now[at], _with_free(
-                scores, inside[free], np.append(part, outside), prior[free], now[free])[0]))
-    return SolvedFaults(
-        tuple(kept), others, beside, scores.step[:, inside] @ np.linalg.cholesky(W),
-        tuple(without))
-
-
-def _with_free(
-    scores: Scores, free: Index, rest: Index, prior: Array, now: Array
-) -> tuple[Scores, Array, Array]:
-    """Scores of parameters `rest`, others being free; covariance and best values of these.
-
-    Measurements have the values `now` of these taken off; `prior` are precisions of zero.
-    """
-    A, s = scores.information, scores.score
-    W = np.asarray(np.linalg.inv(A[np.ix_(free, free)] + np.diag(prior)), dtype=float)
-    cross = A[np.ix_(rest, free)]
-    pull = s[free] + prior * now
-    return Scores(
-        A[np.ix_(rest, rest)] - cross @ W @ cross.T, s[rest] - cross @ (W @ pull),
-        scores.bare[rest], scores.step[:, rest] - scores.step[:, free] @ W @ cross.T,
-    ), W, now - W @ pull
-
-
-def sizes_by_key(solved: Sequence[Fault]) -> dict[tuple[str, str, Span | None], Array]:
-    """(c,) sizes of faults that are a part of the map, by the keys of their hypotheses."""
-    return {(fault.kind, fault.subject, None if fault.spans == ALWAYS else fault.spans[0]):
-            np.array(fault.size) for fault in solved}
-
-
-def _of_size(fault: Hypothesis, size: Array, proved: bool) -> Fault:
-    spans = ALWAYS if fault.span is None else (fault.span,)
-    return Fault(fault.kind, fault.subject, tuple(size.tolist()), spans, proved=bool(proved))
-
-
 def with_likely(
     solved: SolvedFaults, hidden: HiddenFaults, known: Collection[str], config: IntegrityConfig,
     variance_factor: float, false_alarm: float,
@@ -413,14 +321,9 @@ def with_likely(
         return solved.faults
     fault, own = solved.others[best], np.arange(columns[best], columns[best + 1])
     size = -np.linalg.solve(
-        solved.scores.information[np.ix_(own, own)] + _prior(fault, config) * np.eye(len(own)),
+        solved.scores.information[np.ix_(own, own)] + prior_of(fault, config) * np.eye(len(own)),
         solved.scores.score[own])
-    return (*solved.faults, _of_size(fault, size, evidence[best] > -np.log(false_alarm)))
-
-
-def _prior(fault: Hypothesis, config: IntegrityConfig) -> float:
-    """Precision of the size of a fault, over the square of its unit."""
-    return (fault.columns.shape[1] + 2.0) / (config.fault_size * fault.floor) ** 2
+    return (*solved.faults, of_size(fault, size, evidence[best] > -np.log(false_alarm)))
 
 
 def stands_out(hidden: HiddenFaults | None, cause: str, flip_cost: float) -> bool:

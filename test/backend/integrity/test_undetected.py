@@ -23,6 +23,7 @@ from sparser_ros.backend.integrity.hypotheses import (
 from sparser_ros.backend.integrity.linear_model import Scores, linear_model
 from sparser_ros.backend.integrity.odometry_errors import SCALE, TURN
 from sparser_ros.backend.integrity.selection import scores_of
+from sparser_ros.backend.integrity.solved_sizes import solved_faults
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import range_residuals
@@ -140,7 +141,7 @@ def hidden(made, estimate, weights, gauge=0, kinds=lambda kind: True):
     model = linear_model(made, estimate, weights)
     tested = [one for one in hypotheses_of(model, range_ends(made), [], CONFIG)
               if kinds(one.kind)]
-    none = undetected.solved_faults(scores_of(model, tested), tested, (), CONFIG, 1e-6)
+    none = solved_faults(scores_of(model, tested), tested, (), CONFIG, 1e-6)
     return undetected.hidden_faults(made, estimate, none, gauge, CONFIG)
 
 
@@ -153,7 +154,7 @@ def test_sizes_that_are_solved_for_are_the_best_ones_beside_their_prior(seed):
     inside, outside, now = [1, 2, 4], [0, 3], random.normal(size=3)
     solved = (Fault(ANTENNA, 'B', tuple(now[:2].tolist())), Fault(TURN, 'A', (now[2],)))
     prior = np.array([4.0, 4.0, 3.0]) / (CONFIG.fault_size * 0.1)**2
-    found = undetected.solved_faults(
+    found = solved_faults(
         Scores(G.T @ G, G.T @ r, np.sum(G**2, axis=0), step), every, solved, CONFIG, 1e-6)
     stacked = np.vstack([G[:, inside], np.diag(np.sqrt(prior))])
     more = -np.linalg.lstsq(stacked, np.concatenate([r, np.sqrt(prior) * now]), rcond=None)[0]
@@ -204,7 +205,7 @@ def test_a_map_with_a_fault_knows_of_none_and_of_another_one_instead(monkeypatch
         [J, *(G[k] for k in solved_for)]) @ step)
     faults = tuple(Fault(tested[k].kind, tested[k].subject, (value,))
                    for k, value in zip(solved_for, size.tolist(), strict=True))
-    found = undetected.solved_faults(scores_of(settled, tested), tested, faults, CONFIG, 1e-6)
+    found = solved_faults(scores_of(settled, tested), tested, faults, CONFIG, 1e-6)
     hidden = undetected.hidden_faults(biased, estimate, found, None, CONFIG)
     np.testing.assert_allclose([one.size for one in found.faults], size[:, None], atol=1e-6)
     bodies = undetected._Bodies.of(biased, estimate, None)
@@ -252,7 +253,7 @@ def test_odometry_that_is_too_long_on_every_robot_is_one_fault():
     model = linear_model(made, estimate, weights)
     tested = hypotheses_of(model, range_ends(made), [], CONFIG)
     every = [*tested, *common_hypotheses(tested)]
-    none = undetected.solved_faults(scores_of(model, every), every, (), CONFIG, 1e-6)
+    none = solved_faults(scores_of(model, every), every, (), CONFIG, 1e-6)
     found = undetected.hidden_faults(made, estimate, none, 0, CONFIG)
     likeliest = found.causes[int(np.argmax(found.evidence))]
     assert likeliest == 'odometry_scale of all robots'
