@@ -9,13 +9,10 @@ precisions L of theta lies away from the present one by
 
     M W s,   and has the covariance   (J^T J)^-1 + M W M^T,   W = (A + L)^-1.
 
-What one hypothesis changes in L is a block, so that W changes by one of low rank (Woodbury):
-W_i = W + W E (1 / D - E^T W E)^-1 E^T W, with D the precision that a fault takes away.
-The separations are seen in the data, so no threshold and no missed detection enters (Blanch et
-al., Baseline advanced RAIM user algorithm, IEEE T-AES 51, 2015).
-
-The same for one faulty source among others that do not err at all: W_i = (A_ii + L_i)^-1, and how
-much likelier the data are with that fault than with none (Bayes factor, unknowns integrated out):
+That is so of all sources, if they are sound, and of one faulty source i among others that do not
+err at all, W_i = (A_ii + L_i)^-1. So no threshold and no missed detection enters (solution
+separation; Blanch et al., Baseline advanced RAIM user algorithm, IEEE T-AES 51, 2015). How much
+likelier the data are with that fault than with none (Bayes factor, unknowns integrated out):
 
     log B_i = (s_i^T W_i s_i + log det(L_i W_i)) / 2.
 
@@ -72,16 +69,13 @@ class HiddenFaults:
     position: Array
     """(b, d): where the bodies were at the audit, metres."""
     common: Array
-    """(b, d, k): a root of M W M^T, metres."""
-    added: Array
-    """(b, d, k): a root of what a fault adds, its own columns for each hypothesis."""
-    owner: Index
-    """(k,): the hypothesis of each column of `added`, 0 ... h - 1."""
-    shift: Array
-    """(b, d, 1 + h): to the estimate without a fault, and with each of them, metres. Zero, as
-    `common` and `added`, of faults that levels leave out."""
+    """(b, d, c): a root of M W M^T of sound sources of those kinds that levels count, metres."""
+    common_shift: Array
+    """(b, d, 1): to the estimate that allows for their errors, metres."""
     lone: Array
-    """(b, d, k): as `added`, of each fault where all other sources are without error."""
+    """(b, d, k): a root of what each fault adds where no other source errs."""
+    owner: Index
+    """(k,): the hypothesis of each column of `lone`, 0 ... h - 1."""
     lone_shift: Array
     """(b, d, h): to the estimate with each fault where no other source errs, metres."""
     later: Array
@@ -198,12 +192,10 @@ def hidden_faults(
     moved, later = bodies.displaced(scores.step[:, own], kept)
     b, d, k = moved.shape
     M = moved.reshape(b * d, k)
-    common, added, shift = np.zeros_like(M), np.zeros_like(M), np.zeros((b * d, 1 + len(kept)))
     told = np.array([KINDS[fault.kind].in_levels for fault in kept], dtype=bool)
     part = np.flatnonzero(told[owner])
-    common[:, part], added[:, part], shift[:, np.append(True, told)] = _separations(
-        M[:, part], A[np.ix_(part, part)], s[part], np.repeat(
-            np.arange(np.sum(told)), count[told]), count[told], config.fault_size)
+    common, common_shift = _sound(
+        M[:, part], A[np.ix_(part, part)], s[part], (count[owner] + 2.0)[part])
     lone, lone_shift, evidence = _lone(
         np.vstack([M, later.reshape(-1, k)]), A / variance_factor, s / variance_factor, count,
         config.fault_size)
@@ -220,16 +212,15 @@ def hidden_faults(
         owner = np.append(owner, len(evidence) + others.owner)
         evidence = np.append(evidence, others.evidence)
         lone, lone_shift = np.hstack([lone, others.lone]), np.hstack([lone_shift, others.shift])
-    q, h, none = later.shape[1], len(causes), lone.shape[1] - k
+    q, h = later.shape[1], len(causes)
     return HiddenFaults(
         tuple(bodies.newest), tuple(graph.landmarks.names), bodies.position,
-        _more(common, none).reshape(b, d, -1), _more(added, none).reshape(b, d, -1),
-        owner.astype(np.int64), _more(shift, h - len(kept)).reshape(b, d, -1),
-        lone[:b * d].reshape(b, d, -1), lone_shift[:b * d].reshape(b, d, h),
-        lone[b * d:].reshape(-1, q, k + none), lone_shift[b * d:].reshape(-1, q, h),
-        graph.poses.stamp_ns[bodies.rows], evidence,
-        np.append(paired, np.full(h - len(kept), -np.inf)), tuple(causes), bodies.spread,
-        bodies.moved(beside.root))
+        common.reshape(b, d, -1), common_shift.reshape(b, d, 1), lone[:b * d].reshape(b, d, -1),
+        owner.astype(np.int64), lone_shift[:b * d].reshape(b, d, h),
+        lone[b * d:].reshape(len(bodies.rows), q, -1),
+        lone_shift[b * d:].reshape(len(bodies.rows), q, h), graph.poses.stamp_ns[bodies.rows],
+        evidence, np.append(paired, np.full(h - len(kept), -np.inf)), tuple(causes),
+        bodies.spread, bodies.moved(beside.root))
 
 
 def _cause(fault: Hypothesis) -> str:
@@ -238,11 +229,6 @@ def _cause(fault: Hypothesis) -> str:
 
 def _kind(cause: str) -> str:
     return cause.removeprefix(_NO).split(' of ', 1)[0]
-
-
-def _more(part: Array, count: int) -> Array:
-    """With so many columns of zeros."""
-    return np.hstack([part, np.zeros((len(part), count))])
 
 
 @dataclass(frozen=True)
@@ -346,28 +332,13 @@ def in_words(cause: str) -> str:
     return KINDS[kind].suspicion.format(subject)
 
 
-def _separations(
-    M: Array, A: Array, s: Array, owner: Index, count: Index, size: float
-) -> tuple[Array, Array, Array]:
-    """Roots of covariances, and shifts; errors are in units of their floors."""
-    prior = (count + 2.0)[owner]
+def _sound(M: Array, A: Array, s: Array, prior: Array) -> tuple[Array, Array]:
+    """Root of the covariance of errors of sound sources, and shift; in units of their floors."""
     # What the data hardly show may come out below zero by rounding.
     values, vectors = np.linalg.eigh(A)
-    A = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    root = np.linalg.cholesky(A + np.diag(prior))
+    root = np.linalg.cholesky((vectors * np.maximum(values, 0.0)) @ vectors.T + np.diag(prior))
     half = scipy.linalg.solve_triangular(root, np.eye(len(A)), lower=True)
-    W = half.T @ half
-    MW, Ws = M @ W, W @ s
-    base = M @ Ws
-    added, shift = np.empty_like(M), [base]
-    for fault, c in enumerate(count.tolist()):
-        block = np.flatnonzero(owner == fault)
-        taken = (c + 2.0) * (1 - size ** -2.0)
-        inner = np.linalg.inv(np.eye(c) / taken - W[np.ix_(block, block)])
-        factor = np.linalg.cholesky((inner + inner.T) / 2)
-        added[:, block] = MW[:, block] @ factor
-        shift.append(base + added[:, block] @ (factor.T @ Ws[block]))
-    return M @ half.T, added, np.stack(shift, axis=1)
+    return M @ half.T, M @ (half.T @ (half @ s))
 
 
 def _lone(

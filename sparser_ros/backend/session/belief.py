@@ -12,12 +12,12 @@ d_i being the shift to the estimate that allows for fault i, sigma_i^2 its covar
 that stands elsewhere counts in its own p_i only. Noise alone is the case of no fault. Besides the
 likeliest fault another one may be there as well.
 
-Protection levels state the same for the integrity risk p of `integrity.risk`. Half of it is that of
-noise and of errors that sound sources have, the other half is divided among the faults:
+The protection level is the distance beyond which the robot is with the integrity risk p of
+`integrity.risk`: by the same sum, with the errors that sound sources have,
 
-    max(d_0 + K(p / 2) sigma_0, max over faults of d_i + K(p / (2 h P)) sigma_i) + a,
+    sum over i of p_i Pr(chi^2 > ((level - a - |d_i|) / sigma_i)^2) = p,
 
-K^2 being the quantile of chi-square, a the distance to other placements that fit about as well.
+a being the distance to other placements that fit about as well.
 Positions are relative to the datum of scene.py.
 """
 
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.special import chdtri
+from scipy.special import chdtrc, chdtri
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
@@ -310,48 +310,52 @@ def protection_levels(
         known = None
         if verdict is not None and verdict.undetected is not None and (
                 state.location is not Location.UNLOCATED):
-            known = _errors(state.robot, scene, verdict.undetected)
+            known = _errors(state.robot, scene, verdict.undetected, config)
         if verdict is None or known is None:
             flat.append(math.inf)
             up.append(math.nan if planar else math.inf)
             continue
         apart = max((
             part.apart_m for part in verdict.segments if part.robot == state.robot), default=0.0)
-        covariance, shift = known
-        flat.append(apart + level(covariance[:, :2, :2], shift[:, :2], config))
+        likely, shift, covariance = known
+        flat.append(apart + level(likely, shift[:, :2], covariance[:, :2, :2], config.risk))
         up.append(math.nan if planar else apart + level(
-            covariance[:, 2:, 2:], shift[:, 2:], config))
+            likely, shift[:, 2:], covariance[:, 2:, 2:], config.risk))
     return Protection(
         tuple(state.robot for state in scene.robots), np.array(flat), np.array(up))
 
 
-def level(covariance: Array, shift: Array, config: IntegrityConfig) -> float:
-    """Metres, by covariances (1 + h, k, k) and shifts (1 + h, k): without a fault, with each."""
-    k, faults = covariance.shape[1], len(covariance) - 1
-    risk = np.full(faults + 1, 0.5 * config.risk)
-    if faults * config.fault_probability <= 0.5 * config.risk:
-        # Even faults that nobody would notice are rare enough.
-        covariance, shift, risk = covariance[:1], shift[:1], risk[:1]
-    risk[1:] /= faults * config.fault_probability
-    sigma = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance)[:, -1], 0.0))
-    return float(np.max(np.linalg.norm(shift, axis=1) + np.sqrt(chdtri(k, risk)) * sigma))
+def level(likely: Array, shift: Array, covariance: Array, risk: float) -> float:
+    """Metres beyond which a mixture is with a risk: (n,) weights, (n, k), (n, k, k)."""
+    k, away = shift.shape[1], np.linalg.norm(shift, axis=1)
+    sigma = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance)[:, -1], 1e-18))
+    # All of it lies within the farthest one at that risk.
+    low, high = 0.0, float(np.max(away + np.sqrt(chdtri(k, risk)) * sigma))
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        beyond_it = likely @ chdtrc(k, (np.maximum(middle - away, 0.0) / sigma) ** 2)
+        low, high = (middle, high) if beyond_it > risk else (low, middle)
+    return high
 
 
 def _errors(
-    robot: str, scene: Scene, hidden: HiddenFaults
-) -> tuple[Array, Array] | None:
-    """Covariances (1 + h, d, d) and shifts (1 + h, d) of a robot's position; None = not known.
+    robot: str, scene: Scene, hidden: HiddenFaults, config: IntegrityConfig
+) -> tuple[Array, Array, Array] | None:
+    """Weights (n,), shifts (n, d) and covariances (n, d, d) of a robot's position; None = not
+    known.
 
-    Without a fault, and with each that levels allow for.
+    Without a fault, and with each of the kinds that levels allow for.
     """
     view = view_of(robot, scene, hidden)
     if view is None or np.any(view.rows < 0):
         return None
-    common = view.of(hidden.common)
-    sound = view.noise + common @ common.T
-    counted = np.append(True, hidden.in_levels & ~hidden.instead)
-    faulty = view.with_faults(sound, hidden.added, hidden.owner, len(hidden.causes))
-    return faulty[counted], view.of(hidden.shift).T[counted]
+    common, counted = view.of(hidden.common), np.append(True, hidden.in_levels)
+    likely = hidden.likely(config.fault_probability)
+    return (
+        np.append(max(1 - float(np.sum(likely)), 0.0), likely)[counted],
+        np.vstack([view.of(hidden.common_shift).T, view.of(hidden.lone_shift).T])[counted],
+        view.with_faults(view.noise + common @ common.T, hidden.lone, hidden.owner,
+                         len(hidden.causes))[counted])
 
 
 FrameKey = tuple[bool, str | None]
@@ -450,7 +454,7 @@ def _covariances(
         pose = view.pose.copy()
         if hidden is not None and not np.any(view.rows < 0):
             # Errors that sound sources have: the data are read as if there were none.
-            small = np.hstack([view.of(hidden.common), view.of(hidden.shift)[:, :1]])
+            small = np.hstack([view.of(hidden.common), view.of(hidden.common_shift)])
             pose[:d, :d] += small @ small.T
         if not states[name].placed:
             pose[:d, :d] += own.apart_m**2 / 2 * np.eye(d)

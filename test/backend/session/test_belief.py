@@ -11,9 +11,10 @@ from backend_world import BEACONS, ROBUST, World, config, graph_of, lived, longe
 from dense import drawn
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 
 from sparser_ros.backend.integrity.linear_model import linear_model
-from sparser_ros.backend.integrity.undetected import _separations
+from sparser_ros.backend.integrity.undetected import _lone, _sound
 from sparser_ros.backend.observability.datum import Outside
 from sparser_ros.backend.session import belief
 from sparser_ros.backend.session.scene import (
@@ -258,14 +259,17 @@ def test_errors_pass_their_level_no_more_often_than_the_risk_says(size):
     r = random.normal(size=(count, 60)) - floor * theta @ G.T
     error = np.linalg.norm((r @ J @ inverse)[:, :2], axis=1)
     M, A, noise = floor * (inverse @ J.T @ G)[:2], floor**2 * G.T @ P @ G, inverse[:2, :2]
-    # Shifts are linear in the score.
-    made = [_separations(M, A, one, owner, parts, config.fault_size) for one in np.eye(4)]
-    shift = np.einsum('nk,kdh->nhd', floor * r @ P @ G, np.stack([one[2] for one in made]))
-    common, added, _ = made[0]
-    roots = [0 * added, *(added * (owner == one) for one in range(3))]
-    covariance = np.stack([noise + common @ common.T + part @ part.T for part in roots])
-    bound = np.array([belief.level(covariance, one, config) for one in shift])
-    noise_alone = belief.level(noise[None], np.zeros((1, 2)), config)
+    common, _ = _sound(M, A, np.zeros(4), (parts + 2.0)[owner])
+    bound = []
+    for s in floor * r @ P @ G:
+        lone, shift, evidence = _lone(M, A, s, parts, config.fault_size)
+        covariance = noise + common @ common.T + np.stack([0 * noise, *(
+            lone[:, owner == one] @ lone[:, owner == one].T for one in range(3))])
+        bound.append(belief.level(
+            softmax(np.append(0.0, np.log(config.fault_probability) + evidence)),
+            np.vstack([_sound(M, A, s, (parts + 2.0)[owner])[1], shift.T]), covariance,
+            config.risk))
+    noise_alone = belief.level(np.ones(1), np.zeros((1, 2)), noise[None], config.risk)
     assert np.mean(error > bound) <= config.risk
     if size > 1:
         assert np.mean(error > noise_alone) > config.risk
@@ -319,9 +323,9 @@ def test_other_placements_faults_and_lost_robots_raise_the_level():
         dataclasses.replace(one, apart_m=3.0 * (one.robot == 'A')) for one in verdict.segments))
     np.testing.assert_allclose(of(apart) - plain, [3.0, 0.0])
     hidden = verdict.undetected
-    moved = hidden.shift.copy()
-    moved[1, 0, -1] += 4.0
-    bent = dataclasses.replace(verdict, undetected=dataclasses.replace(hidden, shift=moved))
+    fault, moved = hidden.causes.index('odometry_scale of B'), hidden.lone_shift.copy()
+    moved[1, 0, fault] += 4.0
+    bent = dataclasses.replace(verdict, undetected=dataclasses.replace(hidden, lone_shift=moved))
     assert of(bent)[0] == plain[0] and of(bent)[1] > 4.0
     lost = tuple(dataclasses.replace(one, location=Location.UNLOCATED) for one in solution.robots)
     assert np.all(np.isinf(of(verdict, lost))) and np.all(np.isinf(of(None)))
