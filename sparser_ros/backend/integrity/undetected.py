@@ -16,10 +16,6 @@ likelier the data are with that fault than with none (Bayes factor, unknowns int
 
     log B_i = (s_i^T W_i s_i + log det(L_i W_i)) / 2.
 
-Two may err. A fault that is likely, moves nobody and has nothing to do with another one must not
-make that one unlikely: beside the likeliest fault each other one has the evidence that it has with
-the size of that one free within its prior.
-
 A map that is solved with the size of a fault may be wrong about it: there is none, or another one
 instead. Data are that much likelier without it as B of none, or of the other one, is larger than
 its own, the further solved sizes being free in all of them; the shift is that of taking the size
@@ -89,9 +85,8 @@ class HiddenFaults:
     evidence: Array
     """(h,): log of how much likelier the data are with that fault than without any error; instead
     of a fault that the map is solved with, so much that `log_odds` are those to the map."""
-    beside: Array
-    """(h,): the same beside the likeliest fault; of those that levels count, beside the likeliest
-    of these. -inf of what is there instead of a fault that the map is solved with."""
+    instead: Mask
+    """(h,): what is there instead of a fault that the map is solved with, not beside it."""
     causes: tuple[str, ...]
     """(h,): the hypotheses by kind and subject, `no` before what the map is solved with."""
     keyframes: Index
@@ -115,28 +110,8 @@ class HiddenFaults:
         return np.append(0.0, np.log(prior) + self.evidence)
 
     def likely(self, prior: float) -> Array:
-        """(h,): probability of each fault, where no more than the likeliest and another one err.
-
-        Of those that levels do not count the others know nothing: an antenna, which explains a bit
-        of everything, must not reassure about an odometry. The sum may be above one.
-        """
-        result = np.zeros(len(self.causes))
-        for own in (np.arange(len(result)), np.flatnonzero(self.in_levels)):
-            if not len(own):
-                continue
-            odds = self.log_odds(prior)[1 + own]
-            first = int(np.argmax(np.where(self.instead[own], -np.inf, odds)))
-            pairs = odds[first] + np.log(prior) + self.beside[own]
-            pairs[first] = -np.inf
-            alone, both = np.split(softmax(np.concatenate([[0.0], odds, pairs]))[1:], 2)
-            result[own] = alone + both
-            result[own[first]] += np.sum(both)
-        return result
-
-    @property
-    def instead(self) -> Mask:
-        """(h,): hypotheses without a fault that the map is solved with."""
-        return np.isneginf(self.beside)
+        """(h,): probability of each."""
+        return np.asarray(softmax(self.log_odds(prior))[1:])
 
     @property
     def in_levels(self) -> Mask:
@@ -200,11 +175,7 @@ def hidden_faults(
         np.vstack([M, later.reshape(-1, k)]), A / variance_factor, s / variance_factor, count,
         config.fault_size)
     # One of several times was picked for its residuals; each of them is as likely beforehand.
-    times = np.log([fault.tests for fault in kept])
-    evidence -= times
-    paired = _beside(
-        A / variance_factor, s / variance_factor, owner, count, config.fault_size, evidence,
-        told) - times
+    evidence -= np.log([fault.tests for fault in kept])
     causes = [_cause(fault) for fault in kept]
     for without in beside.without:
         others = _instead(without, kept, own, bodies, config, variance_factor)
@@ -219,7 +190,7 @@ def hidden_faults(
         owner.astype(np.int64), lone_shift[:b * d].reshape(b, d, h),
         lone[b * d:].reshape(len(bodies.rows), q, -1),
         lone_shift[b * d:].reshape(len(bodies.rows), q, h), graph.poses.stamp_ns[bodies.rows],
-        evidence, np.append(paired, np.full(h - len(kept), -np.inf)), tuple(causes),
+        evidence, np.arange(h) >= len(kept), tuple(causes),
         bodies.spread, bodies.moved(beside.root))
 
 
@@ -366,26 +337,6 @@ def _lone(
         shift[:, fault] = M[:, block] @ vectors @ (variance * pull)
         evidence[fault] = np.sum(variance * pull**2 + np.log(prior * variance)) / 2
     return lone, shift, evidence
-
-
-def _beside(
-    A: Array, s: Array, owner: Index, count: Index, size: float, evidence: Array, told: Mask
-) -> Array:
-    """(h,): evidence of each fault where the likeliest one is there as well, of any size.
-
-    Of those that are `told` the likeliest of these.
-    """
-    result = evidence.copy()
-    for own in (np.arange(len(result)), np.flatnonzero(told)):
-        if not len(own):
-            continue
-        first = owner == own[np.argmax(evidence[own])]
-        prior = (np.sum(first) + 2.0) / size**2
-        pull = A[:, first] @ np.linalg.inv(
-            A[np.ix_(first, first)] + prior * np.eye(np.sum(first)))
-        result[own] = _lone(
-            np.zeros((0, len(s))), A - pull @ A[first], s - pull @ s[first], count, size)[2][own]
-    return result
 
 
 @dataclass(frozen=True)

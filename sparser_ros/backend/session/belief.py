@@ -8,9 +8,9 @@ probability P (`integrity.fault_probability`). With the evidence B_i of the newe
 
     risk = sum over i of p_i Pr(|N(d_i, sigma_i^2)| > limit),   p_i = P B_i / (1 + sum P B_j),
 
-d_i being the shift to the estimate that allows for fault i, sigma_i^2 its covariance. An antenna
-that stands elsewhere counts in its own p_i only. Noise alone is the case of no fault. Besides the
-likeliest fault another one may be there as well.
+d_i being the shift to the estimate that allows for fault i, sigma_i^2 its covariance. Noise alone
+is the case of no fault. A fault that is likelier than none is a part of the map: hypotheses are
+then further ones beside it, and that there is none, or another one, instead.
 
 The protection level is the distance beyond which the robot is with the integrity risk p of
 `integrity.risk`: by the same sum, with the errors that sound sources have,
