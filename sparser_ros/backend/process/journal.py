@@ -152,8 +152,11 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.execute('pragma journal_mode = wal')
         database.execute('pragma synchronous = full')
         database.execute(_TABLE)
-    except BaseException:
+    except BaseException as error:
         database.close()
+        if isinstance(error, UnicodeDecodeError):
+            # SQLite quotes a schema that it cannot read, whatever bytes are in it.
+            raise sqlite3.DatabaseError('its schema is damaged') from None
         raise
     return database
 

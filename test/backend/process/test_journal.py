@@ -326,6 +326,16 @@ def test_no_damaged_byte_brings_anything_wrong(session, tmp_path):
     assert read > 200 and told > 20
 
 
+def test_a_damaged_schema_that_is_no_text_is_told(session, tmp_path):
+    _, path, _, _ = session
+    data = path.read_bytes()
+    place = data.lower().index(b'create table') + 3
+    copy = tmp_path / path.name
+    copy.write_bytes(data[:place] + b'\xd4' + data[place + 1:])
+    with pytest.raises(SparserError, match='cannot be read: its schema is damaged'):
+        journal.read(copy)
+
+
 def damaged(path, folder, statement, kind):
     """A copy of a journal after a statement about a kind of record."""
     copy = folder / path.name

@@ -113,7 +113,7 @@ def test_a_robot_that_is_placed_at_a_risk_or_withdrawn_is_told_of():
     assert not lost and set(told) == {'B'}
     assert told['B'].kind == 'position_risk' and 0.02 < told['B'].value < 0.05
     assert told['B'].text.startswith(
-        'the position of B is off by more than 1 m with a probability of 2.7 %: with a probability')
+        'the position of B is off by more than 1 m with a probability of 2.6 %: with a probability')
     # A twentieth of the accepted risk is small.
     assert placed(1.0, 3.0, accepted={'integrity_risk': 0.9}) == ({}, {})
     assert placed(-3.0, 3.0) == ({}, {})
