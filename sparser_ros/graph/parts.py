@@ -77,6 +77,11 @@ def measured_pairs(graph: Graph, segments: OdometrySegments) -> Index:
     return np.stack([segments.variable(first), segments.variable(second)], axis=1)
 
 
+def measured(graph: Graph) -> bool:
+    """Whether anything but odometry says where a robot is: heights and verticals do not."""
+    return graph.anchored or len(graph.pairs(odometry=False)[0]) > 0
+
+
 def connected(count: int, i: Index, j: Index) -> tuple[int, Index]:
     """Number and label (count,) of the parts that ties between i (k,) and j (k,) leave."""
     adjacency = coo_array((np.ones(len(i), dtype=np.int8), (i, j)), shape=(count, count))

@@ -58,7 +58,7 @@ def flying_graph(
             builder.add_height(
                 (names[robot], rows), low[:, 2] + noise * 0.1 * rng.normal(size=steps),
                 sigma_m=0.1, lever=[0.0, 0.0, -0.1])
-    if heights:
+    if heights and beacons:
         builder.add_height('L0', marks[0, 2], sigma_m=0.1)
     if known:
         for k, mark in enumerate(marks):

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, Heights, Landmarks, Verticals
-from ...graph.parts import extract
+from ...graph.parts import extract, measured
 from ...linalg.process import single_threaded_blas
 from ...solver.covariance import Linearised, normal_solver
 from ..integrity.linear_model import keyframes_of
@@ -90,8 +90,7 @@ def _placed(
     """Robots that are placed by the measurements among these poses and all landmarks."""
     part = extract(graph, poses, np.ones(graph.n_landmarks, dtype=bool))
     own, here = part.graph, part.of(estimate)
-    if not own.n_poses or not (own.anchored or len(own.pairs(odometry=False)[0])):
-        # As in the node: nothing but odometry places nobody.
+    if not own.n_poses or not measured(own):
         return set()
     if own.anchored and not frame_fixed(own):
         own = without_anchors(own)

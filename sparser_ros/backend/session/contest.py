@@ -18,6 +18,7 @@ import numpy as np
 
 from ...array_types import Array
 from ...graph import Estimate, Graph, cost, squared_residuals
+from ...graph.parts import measured
 from ...solver import solve
 from ...solver.result import SolveResult, SolveStats, SolveStatus
 from ...solver.robust import KERNELS, squared_threshold, thresholds
@@ -213,8 +214,8 @@ class Contest:
 
     @property
     def can_start_from_scratch(self) -> bool:
-        """False where composing the odometry is the only solution."""
-        return not odometry_only(self.frame.subgraph.graph)
+        """False where nothing but odometry places anybody: composing it is the only solution."""
+        return measured(self.frame.subgraph.graph)
 
     def from_scratch(self, starts: int, first_trial: int, limit_s: float) -> SearchEnd:
         """Low-rank solves without a guess, until two agree on the least cost.

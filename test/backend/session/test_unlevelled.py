@@ -85,3 +85,12 @@ def test_they_stay_out_through_pipe_and_thinning():
         graph = store.graph
         assert store.unlevelled == ('B',)
         assert set(graph.poses.robot[graph.verticals.i]) == {0}
+
+
+def test_gravity_and_heights_place_no_robot():
+    graph, _ = flying_graph(robots=1, beacons=0, steps=20)
+    session = Session(config(3, robots=graph.robots))
+    solution = ticks(session, increments_of(graph, TICKS))[-1]
+    (robot,) = solution.robots
+    assert len(session.graph.heights) and robot.location.value == 'unlocated'
+    assert robot.missing.startswith('nothing but odometry is known of it')
