@@ -90,10 +90,10 @@ class IntegrityConfig:
     fault_probability: float = option(
         0.01,
         'probability that a source (a radio, a known beacon, the odometry of a robot) is at '
-        'fault at any time, for protection levels', lower=1e-9, upper=1.0, live=True)
+        'fault at any time', lower=1e-9, upper=1.0, live=True)
     fault_size: float = option(
-        10.0, 'errors of a source at fault over those of a sound one, for protection levels (10 '
-        'of a bias floor of 0.1 m = 0.6 m)', lower=2.0, upper=1e4, live=True)
+        10.0, 'errors of a source at fault over those of a sound one (10 of a bias floor of '
+        '0.1 m = 0.6 m)', lower=2.0, upper=1e4, live=True)
     window_s: float = option(
         30.0, 'statistics in time use windows of this length; tests of two windows count as '
         'independent', unit='s', lower=1.0, upper=3600.0, live=True)
