@@ -48,8 +48,6 @@ from .solved_sizes import DROPPED, SolvedFaults, Without, of_size, prior_of
 
 _NO = 'no '
 """Begins the cause that a fault is none which the map is solved with."""
-_NEGLIGIBLE = 1e-3
-"""Odds below which a fault instead of one that the map is solved with is left out."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +215,10 @@ def _instead(
     without: Without, kept: Sequence[Hypothesis], own: Index, bodies: _Bodies,
     config: IntegrityConfig, variance_factor: float,
 ) -> _Instead:
-    """Of no fault, and each of those `kept`, whose parameters `own` are, where not negligible."""
+    """Of no fault, and each of those `kept`, whose parameters `own` are.
+
+    Odds below the integrity risk of protection levels are left out.
+    """
     fault, c = without.fault, len(without.size)
     faults, columns = [fault, *kept], np.append(np.arange(c), c + own)
     count = np.array([one.columns.shape[1] for one in faults])
@@ -231,7 +232,7 @@ def _instead(
         [one.tests for one in faults])
     prior = np.log(config.fault_probability)
     odds = np.append(-prior, evidence[1:]) - evidence[0]
-    near = np.flatnonzero(odds > np.log(_NEGLIGIBLE))
+    near = np.flatnonzero(odds > np.log(config.risk))
     rivals = near[near > 0]
     part = np.concatenate([np.arange(c), *(first[k] + np.arange(count[k]) for k in rivals)])
     moved, later = bodies.displaced(

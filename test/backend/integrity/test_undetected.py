@@ -154,9 +154,9 @@ def test_sizes_that_are_solved_for_are_the_best_ones_beside_their_prior(seed):
     np.testing.assert_allclose(found.root @ found.root.T, step[:, inside] @ W @ step[:, inside].T)
 
 
-def test_a_map_with_a_fault_knows_of_none_and_of_another_one_instead(monkeypatch):
+def test_a_map_with_a_fault_knows_of_none_and_of_another_one_instead():
     """By dense algebra, beside the best map with two faults: one is none, or another is there."""
-    monkeypatch.setattr(undetected, '_NEGLIGIBLE', 1e-9)
+    config = IntegrityConfig(risk=1e-9)
     place = world(4, 2, range(6), 24)
     made = graph(place, 4, share=0.0)
     biased = odometry_scaled(longer(made, 0.15 * range_ends(made).at(0)), 1, 1.03)
@@ -188,7 +188,7 @@ def test_a_map_with_a_fault_knows_of_none_and_of_another_one_instead(monkeypatch
     faults = tuple(Fault(tested[k].kind, tested[k].subject, (value,))
                    for k, value in zip(solved_for, size.tolist(), strict=True))
     found = solved_faults(scores_of(settled, tested), tested, faults, CONFIG, 1e-6)
-    hidden = undetected.hidden_faults(biased, estimate, found, None, CONFIG)
+    hidden = undetected.hidden_faults(biased, estimate, found, None, config)
     np.testing.assert_allclose([one.size for one in found.faults], size[:, None], atol=1e-6)
     bodies = undetected._Bodies.of(biased, estimate, None)
     odds, told = hidden.log_odds(CONFIG.fault_probability)[1:], []
@@ -203,7 +203,7 @@ def test_a_map_with_a_fault_knows_of_none_and_of_another_one_instead(monkeypatch
             wanted = evidence - with_both + price
             at = [k for k in np.flatnonzero(hidden.instead)
                   if hidden.causes[k] == cause and abs(odds[k] - wanted) < 1e-4]
-            assert len(at) == (wanted > np.log(1e-9)), (name, cause, wanted)
+            assert len(at) == (wanted > np.log(config.risk)), (name, cause, wanted)
             if at:
                 shift = bodies.moved((moved[:J.shape[1]] - place_of_all)[:, None])[:, :, 0]
                 np.testing.assert_allclose(hidden.lone_shift[:, :, at[0]], shift, atol=1e-5)
