@@ -45,7 +45,7 @@ class SolvedFaults:
     """Of the others, the solved sizes being free within their prior."""
     root: Array
     """(n, q): how the sizes move the unknowns, times a root of their covariance."""
-    without: tuple[Without, ...] = ()
+    without: tuple[Without, ...]
     """One for each of the faults."""
 
 

@@ -108,8 +108,8 @@ class HiddenFaults:
         return np.append(0.0, np.log(prior) + self.evidence)
 
     def likely(self, prior: float) -> Array:
-        """(h,): probability of each."""
-        return np.asarray(softmax(self.log_odds(prior))[1:])
+        """(1 + h,): probabilities of no fault, and of each one."""
+        return np.asarray(softmax(self.log_odds(prior)))
 
     @property
     def in_levels(self) -> Mask:
@@ -170,10 +170,8 @@ def hidden_faults(
     common, common_shift = _sound(
         M[:, part], A[np.ix_(part, part)], s[part], (count[owner] + 2.0)[part])
     lone, lone_shift, evidence = _lone(
-        np.vstack([M, later.reshape(-1, k)]), A / variance_factor, s / variance_factor, count,
+        np.vstack([M, later.reshape(-1, k)]), A / variance_factor, s / variance_factor, kept,
         config.fault_size)
-    # One of several times was picked for its residuals; each of them is as likely beforehand.
-    evidence -= np.log([fault.tests for fault in kept])
     causes = [_cause(fault) for fault in kept]
     for without in beside.without:
         others = _instead(without, kept, own, bodies, config, variance_factor)
@@ -228,8 +226,7 @@ def _instead(
     A = scores.information[np.ix_(columns, columns)] * np.outer(floor, floor) / variance_factor
     # Without the size that is taken off.
     s = (scores.score - scores.information[:, :c] @ without.size)[columns] * floor / variance_factor
-    evidence = _lone(np.zeros((0, len(s))), A, s, count, config.fault_size)[2] - np.log(
-        [one.tests for one in faults])
+    evidence = _lone(np.zeros((0, len(s))), A, s, faults, config.fault_size)[2]
     prior = np.log(config.fault_probability)
     odds = np.append(-prior, evidence[1:]) - evidence[0]
     near = np.flatnonzero(odds > np.log(config.risk))
@@ -240,7 +237,8 @@ def _instead(
     M = np.vstack([moved.reshape(-1, len(part)), later.reshape(-1, len(part))])
     back = M[:, :c] @ (without.size / floor[:c])
     lone, shift, _ = _lone(
-        M[:, c:], A[np.ix_(part[c:], part[c:])], s[part[c:]], count[rivals], config.fault_size)
+        M[:, c:], A[np.ix_(part[c:], part[c:])], s[part[c:]], [faults[k] for k in rivals],
+        config.fault_size)
     return _Instead(
         [_NO + _cause(fault) if k == 0 else _cause(faults[k]) for k in near],
         np.repeat(np.flatnonzero(near > 0), count[rivals]), odds[near] - prior, lone,
@@ -272,8 +270,8 @@ def with_likely(
     A, s = (part / variance_factor for part in (solved.scores.information, solved.scores.score))
     floor = np.repeat([fault.floor for fault in solved.others], np.diff(columns))
     evidence = _lone(
-        np.zeros((0, len(s))), A * np.outer(floor, floor), s * floor, np.diff(columns),
-        config.fault_size)[2] - np.log([fault.tests for fault in solved.others])
+        np.zeros((0, len(s))), A * np.outer(floor, floor), s * floor, solved.others,
+        config.fault_size)[2]
     if any(fault.kind == BURST and more > evidence[best]
            for fault, more in zip(solved.others, evidence.tolist(), strict=True)):
         return solved.faults
@@ -314,9 +312,10 @@ def _sound(M: Array, A: Array, s: Array, prior: Array) -> tuple[Array, Array]:
 
 
 def _lone(
-    M: Array, A: Array, s: Array, count: Index, size: float
+    M: Array, A: Array, s: Array, faults: Sequence[Hypothesis], size: float
 ) -> tuple[Array, Array, Array]:
     """Root of what each fault alone adds, shift and evidence; errors in units of their floors."""
+    count = np.array([fault.columns.shape[1] for fault in faults], dtype=np.int64)
     lone, shift = np.zeros_like(M), np.zeros((len(M), len(count)))
     evidence = np.zeros(len(count))
     first = np.cumsum(count) - count
@@ -337,7 +336,8 @@ def _lone(
         lone[:, block] = M[:, block] @ vectors * np.sqrt(variance)
         shift[:, fault] = M[:, block] @ vectors @ (variance * pull)
         evidence[fault] = np.sum(variance * pull**2 + np.log(prior * variance)) / 2
-    return lone, shift, evidence
+    # One of several times was picked for its residuals; each of them is as likely beforehand.
+    return lone, shift, evidence - np.log([fault.tests for fault in faults])
 
 
 @dataclass(frozen=True)

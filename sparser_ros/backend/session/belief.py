@@ -274,16 +274,16 @@ def _risk(view: View, hidden: HiddenFaults | None, config: BackendConfig) -> _Ri
     accepted, integrity = config.observability, config.integrity
     limit, d = accepted.alert_limit_m, len(view.noise)
     alone = beyond(np.zeros((1, d)), view.noise[None], limit)[0]
-    likely, risk = np.zeros(0), np.zeros(0)
+    likely, risk = np.ones(1), np.zeros(0)
     if hidden is not None and integrity.gate and len(hidden.causes):
         likely = hidden.likely(integrity.fault_probability)
         shift = view.of(hidden.lone_shift).T
         covariance = view.with_faults(
             view.noise, hidden.lone, hidden.owner, len(hidden.causes))[1:]
-        risk = likely * beyond(shift, covariance, limit)
-    sound = max(1 - float(np.sum(likely)), 0.0) * float(alone)
+        risk = likely[1:] * beyond(shift, covariance, limit)
+    sound = float(likely[0] * alone)
     total = sound + float(np.sum(risk))
-    of_faults = float(np.sum(np.maximum(risk - likely * alone, 0.0)))
+    of_faults = float(np.sum(np.maximum(risk - likely[1:] * alone, 0.0)))
     if hidden is None or not len(risk) or sound >= np.max(risk):
         sigma = math.sqrt(float(np.linalg.eigvalsh(view.noise)[-1]))
         return _Risk(total, (
@@ -291,7 +291,7 @@ def _risk(view: View, hidden: HiddenFaults | None, config: BackendConfig) -> _Ri
             'places, are missing'), of_faults)
     worst = int(np.argmax(risk))
     return _Risk(total, _reason(
-        hidden.causes[worst], float(likely[worst]), float(np.linalg.norm(shift[worst])),
+        hidden.causes[worst], float(likely[1 + worst]), float(np.linalg.norm(shift[worst])),
         math.sqrt(float(np.linalg.eigvalsh(covariance[worst])[-1]))), of_faults)
 
 
@@ -350,9 +350,8 @@ def _errors(
     if view is None or np.any(view.rows < 0):
         return None
     common, counted = view.of(hidden.common), np.append(True, hidden.in_levels)
-    likely = hidden.likely(config.fault_probability)
     return (
-        np.append(max(1 - float(np.sum(likely)), 0.0), likely)[counted],
+        hidden.likely(config.fault_probability)[counted],
         np.vstack([view.of(hidden.common_shift).T, view.of(hidden.lone_shift).T])[counted],
         view.with_faults(view.noise + common @ common.T, hidden.lone, hidden.owner,
                          len(hidden.causes))[counted])

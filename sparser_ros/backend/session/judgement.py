@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, logsumexp
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
@@ -151,7 +151,7 @@ def beside_faults(
     """Verdicts beside one map that a fault may make as good as the best one."""
     prior = config.backend.integrity.fault_probability
     accepted = config.backend.observability
-    likely = softmax(there.log_odds(prior))
+    likely = there.likely(prior)
     log_odds = (contest.best.value - rival.value) / 2 + float(
         logsumexp(there.log_odds(prior)) - logsumexp(here.log_odds(prior)))
     if log_odds < np.log(prior):

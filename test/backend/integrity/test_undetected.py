@@ -35,6 +35,7 @@ CONFIG = IntegrityConfig()
 PARTS = np.array([1, 2, 1])
 OWNER = np.repeat(np.arange(3), PARTS)
 """Three faults, and whose the columns of G are."""
+FAULTS = [Hypothesis(SCALE, 'A', sp.csc_matrix((60, c)), 1.0, None) for c in PARTS]
 
 
 def exact(made, truth):
@@ -68,7 +69,7 @@ def evidence_of(J, G, r, *faults):
 
 def test_a_lone_fault_is_that_of_a_solve_with_it_and_evidence_that_of_dense_gaussians():
     J, G, inverse, P, r = drawn(8, 0.0, 0.4, 0.0, 0.0)
-    lone, shift, evidence = undetected._lone(inverse @ J.T @ G, G.T @ P @ G, G.T @ r, PARTS, 10.0)
+    lone, shift, evidence = undetected._lone(inverse @ J.T @ G, G.T @ P @ G, G.T @ r, FAULTS, 10.0)
     for fault, c in enumerate(PARTS):
         own = fault == OWNER
         whole = np.hstack([J, G[:, own]])

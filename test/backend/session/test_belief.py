@@ -7,13 +7,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from backend_world import BEACONS, ROBUST, World, config, graph_of, lived, longer, pair_world, ticks
 from dense import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
+from sparser_ros.backend.integrity.hypotheses import Hypothesis
 from sparser_ros.backend.integrity.linear_model import linear_model
+from sparser_ros.backend.integrity.odometry_errors import SCALE
 from sparser_ros.backend.integrity.undetected import _lone, _sound
 from sparser_ros.backend.observability.datum import Outside
 from sparser_ros.backend.session import belief
@@ -260,9 +263,10 @@ def test_errors_pass_their_level_no_more_often_than_the_risk_says(size):
     error = np.linalg.norm((r @ J @ inverse)[:, :2], axis=1)
     M, A, noise = floor * (inverse @ J.T @ G)[:2], floor**2 * G.T @ P @ G, inverse[:2, :2]
     common, _ = _sound(M, A, np.zeros(4), (parts + 2.0)[owner])
+    faults = [Hypothesis(SCALE, 'A', sp.csc_matrix((60, c)), 1.0, None) for c in parts]
     bound = []
     for s in floor * r @ P @ G:
-        lone, shift, evidence = _lone(M, A, s, parts, config.fault_size)
+        lone, shift, evidence = _lone(M, A, s, faults, config.fault_size)
         covariance = noise + common @ common.T + np.stack([0 * noise, *(
             lone[:, owner == one] @ lone[:, owner == one].T for one in range(3))])
         bound.append(belief.level(
