@@ -160,8 +160,8 @@ def sizes(pipeline: Pipeline, base_mb: float) -> Row:
             path_bytes(0, 'map', *trajectory(solution, pipeline.graph, robot, MOST_POSES))
     return {
         'publish_ms': 1e3 * (time.perf_counter() - begin),
-        'handed_over': pipeline.counts.keyframes + pipeline.frontend.keyframes_thinned,
-        'keyframes': pipeline.counts.keyframes, 'ranges': pipeline.counts.ranges,
+        'handed_over': pipeline.graph.n_poses + pipeline.frontend.keyframes_thinned,
+        'keyframes': pipeline.graph.n_poses, 'ranges': len(pipeline.graph.ranges),
         'node_mb': resident_mb('self') - base_mb, 'tracker_mb': resident_mb(state.pid),
         'auditor_mb': resident_mb(state.auditor_pid)}
 

@@ -205,21 +205,24 @@ def pair_range(msg: Any, received_ns: int, source: str, target: str, scale: floa
         source, target, header_stamp(msg), received_ns, float(value) * scale, variance)
 
 
+Keyframe = tuple[str, int, int]
+"""Robot, id, stamp."""
 Link = tuple[str, int, str, int, Array, Array, Array]
 """Robot and keyframe from which a closure is and to which, position, quaternion, covariance."""
+Parts = tuple[Iterable[Keyframe], Iterable[Link | Refused]]
+"""Of a message."""
 
 
 class SlamClosures:
     """The adapters of SLAM systems: their closures refer to keyframes, whose stamps other messages
     or other parts of a message tell. Most send their whole graph every time.
 
-    A function of each system splits a message, of a topic of `robot`, into keyframes (robot, id,
-    stamp) and closures.
+    A function of each system splits a message, of a topic of `robot`, into keyframes and closures.
     """
 
     def __init__(self, options: ClosureInput, robots: Sequence[str]) -> None:
-        self._read: Callable[..., tuple[Iterable[tuple[str, int, int]], Iterable[Link | Refused]]] \
-            = {'kimera': _kimera, 'swarm_slam': _swarm_slam, 'rtabmap': _rtabmap}[options.adapter]
+        self._read: Callable[..., Parts] = {
+            'kimera': _kimera, 'swarm_slam': _swarm_slam, 'rtabmap': _rtabmap}[options.adapter]
         self._detector = options.adapter
         self._names = options.robots or {str(k): robot for k, robot in enumerate(robots)}
         self._stamps: dict[tuple[str, int], int] = {}
@@ -251,9 +254,7 @@ class SlamClosures:
         return self._names.get(str(number), str(number))
 
 
-def _kimera(
-    msg: Any, _robot: str, name: Callable[[int], str]
-) -> tuple[Iterable[tuple[str, int, int]], Iterable[Link]]:
+def _kimera(msg: Any, _robot: str, name: Callable[[int], str]) -> Parts:
     """Kimera and Kimera-Multi: `pose_graph_tools_msgs` PoseGraph, LoopClosures and PoseGraphEdge;
     covariances are in the order of GTSAM (rotation first), zeros where they were not filled in."""
     edges = getattr(msg, 'edges', [msg] if hasattr(msg, 'key_from') else [])
@@ -265,9 +266,7 @@ def _kimera(
              for edge in edges if int(edge.type) == KIMERA_CLOSURE))
 
 
-def _rtabmap(
-    msg: Any, robot: str, _name: Callable[[int], str]
-) -> tuple[Iterable[tuple[str, int, int]], Iterable[Link]]:
+def _rtabmap(msg: Any, robot: str, _name: Callable[[int], str]) -> Parts:
     """RTAB-Map: `rtabmap_msgs/MapData`; links refer to node ids, nodes carry their time, the
     information is translation first."""
     return ([(robot, int(node.id), round(float(node.stamp) * 1e9))
@@ -278,9 +277,7 @@ def _rtabmap(
              if int(link.type) in RTABMAP_CLOSURES and min(link.from_id, link.to_id) > 0))
 
 
-def _swarm_slam(
-    msg: Any, robot: str, name: Callable[[int], str]
-) -> tuple[Iterable[tuple[str, int, int]], Iterable[Link | Refused]]:
+def _swarm_slam(msg: Any, robot: str, name: Callable[[int], str]) -> Parts:
     """Swarm-SLAM: `cslam_common_interfaces` loop closures within and between robots, and
     `KeyframeOdom`. Closures within a robot and keyframes do not name their robot: the topic does.
     """

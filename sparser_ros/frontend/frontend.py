@@ -11,7 +11,6 @@ from ..config import SparserConfig, SparserError
 from ..graph import Increment
 from ..graph.finding import Finding
 from .assembly import Assembly, Intake, Shared
-from .clocks import Unplaced
 from .decode import readable
 from .frames import StaticFrames
 from .inputs import Route
@@ -45,10 +44,11 @@ class Frontend:
         self._numbers, self._tracks = shared.numbers, shared.tracks
         self._odometry = Odometry(shared)
         self._ranges, self._sightings = Ranges(shared), Sightings(shared)
-        intakes: list[Intake] = [
+        self._intakes: list[Intake] = [
             self._ranges, self._sightings, Closures(shared), Fixes(shared), Heights(shared),
             Attitudes(shared)]
-        self._intakes = {intake.kind: intake for intake in intakes}
+        self._takers: dict[str, Odometry | Intake] = {
+            'odometry': self._odometry, **{intake.kind: intake for intake in self._intakes}}
         self._assembly = Assembly(shared)
         self.thinnings = self.keyframes_thinned = 0
 
@@ -115,7 +115,7 @@ class Frontend:
                 self._odometry.look_at_frames()
             return taken
         if isinstance(sample, ClosureSample):
-            return self._intakes[sample.kind].add(sample, 0)
+            return self._takers[sample.kind].add(sample, 0)
         if isinstance(sample, RangeSample):
             self._ranges.look(sample)
         elif sample.robot not in self._numbers:
@@ -128,13 +128,7 @@ class Frontend:
         if isinstance(stamp_ns, str):
             return counters.drop(stamp_ns)
         # Without a stamp it waits until stamped sources tell.
-        return stamp_ns is None or self._add_stamped(sample, stamp_ns)
-
-    def _add_stamped(self, sample: Unplaced, stamp_ns: int) -> bool:
-        """Take in a sample at its stamp in data time."""
-        if isinstance(sample, OdometrySample):
-            return self._odometry.add(sample, stamp_ns)
-        return self._intakes[sample.kind].add(sample, stamp_ns)
+        return stamp_ns is None or self._takers[sample.kind].add(sample, stamp_ns)
 
     # -- graph out -------------------------------------------------------------------------------
 
@@ -145,11 +139,11 @@ class Frontend:
         """
         # What has no stamps, once it is known where the stamped sources live.
         for sample, stamp_ns in self._clock.settled(flush):
-            self._add_stamped(sample, stamp_ns)
+            self._takers[sample.kind].add(sample, stamp_ns)
         if flush:
             self._odometry.flush()
         self._assembly.begin()
-        for intake in self._intakes.values():
+        for intake in self._intakes:
             intake.attach(self._assembly, flush)
         return self._assembly.finish()
 
@@ -162,7 +156,7 @@ class Frontend:
         """
         drop = self._assembly.thin()
         if drop is not None:
-            for intake in self._intakes.values():
+            for intake in self._intakes:
                 intake.detach()
             self.thinnings += 1
             self.keyframes_thinned += int(drop.sum())

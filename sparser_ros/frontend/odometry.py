@@ -17,6 +17,7 @@ import math
 import statistics
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from ..config.frontend_config import OdometryConfig
 from ..graph.finding import Finding
@@ -360,7 +361,7 @@ class Odometry:
         # An angle in all four components has norm 1 by chance now and then.
         return reason or ('among_absurd' if sum(absurd) > max(len(absurd) / 2, FEW) else '')
 
-    def add(self, sample: OdometrySample, stamp_ns: int) -> bool:
+    def add(self, sample: Any, stamp_ns: int) -> bool:
         gate = self._gates[sample.robot]
         taken = [self._offer(gate, *message) for message in gate.mounting.offer(sample, stamp_ns)]
         return not taken or taken[-1]

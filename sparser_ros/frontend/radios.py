@@ -111,15 +111,6 @@ class Radios:
         return self.beacons.get(name) or Radio('', name, self._zero, math.nan)
 
 
-def flatten_range(distance_m: float, variance: float, rise_m: float) -> tuple[float, float] | None:
-    """Slant range reduced to the plane, with the variance propagated; None if shorter than the
-    rise. r = sqrt(d^2 - h^2), dr/dd = d / r."""
-    square = distance_m**2 - rise_m**2
-    if square <= 0:
-        return None
-    return math.sqrt(square), variance * distance_m**2 / square
-
-
 def similar(name: str, other: str) -> bool:
     """True for names that differ in case, padding or one letter, but not in their number."""
     if _plain(name) == _plain(other) or same_number(name, other):

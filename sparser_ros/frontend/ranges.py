@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from .assembly import Assembly, Shared, StampOrder
 from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
 from .motion import LARGEST, believed_m2
-from .radios import Radio, flatten_range
+from .radios import Radio
 from .samples import RangeSample
 
 BLOCKED = 2
@@ -47,10 +46,15 @@ class PendingRange(PendingBeacon):
 
 @dataclass
 class PairHistory:
-    """Waiting and last ranges of one pair of radios."""
+    """What is remembered of one pair of radios."""
 
     waiting: list[PendingRange] = field(default_factory=list)
     recent: deque[PendingRange] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """The last ones that left."""
+    window: deque[PendingRange] = field(default_factory=deque)
+    """Those from the first one on that a window of the temporal filter may reach."""
+    residuals: deque[float] = field(default_factory=lambda: deque(maxlen=MEMORY))
+    """Of the temporal filter, metres."""
 
 
 class Ranges(BeaconIntake):
@@ -66,7 +70,7 @@ class Ranges(BeaconIntake):
             options.min_interval_s, options.new_beacon_ranges)
         self._units = UnitCheck()
         self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()
-        self._temporal = TemporalFilter(options.temporal_window_s) \
+        self._temporal = TemporalFilter(options.temporal_window_s, self._pairs) \
             if options.temporal_window_s > 0 else None
         self._learned: dict[str, Radio] = {}
         """Radios as their own messages place them, for ranges that others measure to them."""
@@ -102,10 +106,11 @@ class Ranges(BeaconIntake):
             target = self._learned.get(sample.target, target)
         rise = target.height_m - source.height_m
         if self._config.dimension == 2 and math.isfinite(rise) and rise != 0.0:
-            flat = flatten_range(distance, variance, rise)
-            if flat is None:
+            # To the plane: r = sqrt(d^2 - h^2), dr/dd = d / r.
+            square = distance**2 - rise**2
+            if square <= 0:
                 return 'shorter_than_height_difference'
-            distance, variance = flat
+            distance, variance = math.sqrt(square), variance * distance**2 / square
         pair = min(sample.source, sample.target), max(sample.source, sample.target)
         history = self._pairs.setdefault(pair, PairHistory())
         self._pairs.move_to_end(pair)
@@ -267,14 +272,9 @@ class TemporalFilter:
     newest residuals of the pair; the paper takes all of a recording. Ranges wait for half a window.
     """
 
-    def __init__(self, window_s: float) -> None:
-        self._half_ns = nanoseconds(window_s / 2)
-        self._window: OrderedDict[tuple[str, str], deque[PendingRange]] = OrderedDict()
-        """Ranges of the newest pairs, from the first one on that a window may reach."""
+    def __init__(self, window_s: float, pairs: Mapping[tuple[str, str], PairHistory]) -> None:
+        self._half_ns, self._pairs = nanoseconds(window_s / 2), pairs
         self._undecided = StampOrder(self._half_ns)
-        """The newest of all of them."""
-        self._residuals: dict[tuple[str, str], deque[float]] = defaultdict(
-            partial(deque, maxlen=MEMORY))
 
     def judged(
         self, ready: Iterable[PendingRange], newest_ns: int, flush: bool
@@ -284,20 +284,17 @@ class TemporalFilter:
         `newest_ns`: none older than this comes any more. `flush`: none at all.
         """
         for pending in ready:
-            self._window.setdefault(pending.pair, deque()).append(pending)
-            self._window.move_to_end(pending.pair)
+            self._pairs[pending.pair].window.append(pending)
             self._undecided.push(pending)
-            if len(self._window) > MAX_PAIRS:
-                forgotten, _ = self._window.popitem(last=False)
-                self._residuals.pop(forgotten, None)
         for pending in self._undecided.released(newest_ns, flush):
             yield pending, self._fits(pending)
 
     def _fits(self, pending: PendingRange) -> bool:
-        at_ns, window = pending.stamp_ns, self._window.get(pending.pair)
-        if window is None:
+        at_ns, history = pending.stamp_ns, self._pairs.get(pending.pair)
+        if history is None or not history.window:
             # Of more pairs than are remembered.
             return True
+        window = history.window
         # Late ranges stand behind newer ones.
         while window[0] is not pending and window[0].stamp_ns < at_ns - 2 * self._half_ns:
             window.popleft()
@@ -309,9 +306,8 @@ class TemporalFilter:
         powers = np.vander(seconds / (self._half_ns * 1e-9), ORDER + 1)
         # The last column is the constant: the fit at the range itself.
         residual = abs(pending.distance_m - _least_absolute(powers, distance))
-        residuals = self._residuals[pending.pair]
-        residuals.append(residual)
-        return residual <= MADS * max(float(np.median(residuals)), LEAST_MAD_M)
+        history.residuals.append(residual)
+        return residual <= MADS * max(float(np.median(history.residuals)), LEAST_MAD_M)
 
 
 def _least_absolute(powers: Array, values: Array) -> float:

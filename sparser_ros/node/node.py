@@ -13,7 +13,6 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 
-from ..backend.process.worker import WorkerState
 from ..backend.session.solution import Location, Solution
 from ..config import SparserError
 from ..config.sparser import SparserConfig
@@ -239,22 +238,18 @@ class SparserNode(Node):
         self._status.diagnose()
 
     def _watch_worker(self) -> None:
-        state = self.pipeline.worker.state
-        self._log_start_of_worker(state)
-        if state.restarts > self._restarts:
-            self._restarts = state.restarts
-            self.get_logger().error(
-                f'the solver process ended; started again (restart {state.restarts}); '
-                'all data are sent to it once more')
-
-    def _log_start_of_worker(self, state: WorkerState) -> None:
-        after_s = time.monotonic() - self._begin
+        state, after_s = self.pipeline.worker.state, time.monotonic() - self._begin
         if not self._ready and not state.restarting:
             self._ready = True
             self.get_logger().info(f'the solver is ready, {after_s:.0f} s after the start')
         elif not self._ready and not self._said_starting and after_s > SLOW_START_S:
             self._said_starting = True
             self.get_logger().info(state.text)
+        if state.restarts > self._restarts:
+            self._restarts = state.restarts
+            self.get_logger().error(
+                f'the solver process ended; started again (restart {state.restarts}); '
+                'all data are sent to it once more')
 
     def _log_solution(self, solution: Solution) -> None:
         cost = solution.stats.cost_final

@@ -8,11 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ..backend.process.recording import Deserialise, Recording
 from ..backend.process.worker import SolverWorker
@@ -86,11 +83,6 @@ class Pipeline:
     def graph(self) -> Graph:
         """Everything handed over, in the numbering of `solution`."""
         return self.handed.graph
-
-    @property
-    def counts(self) -> GraphCounts:
-        """Sizes."""
-        return self.handed.counts
 
     def touched(self) -> None:
         """Note that a sensor message has arrived."""
@@ -266,18 +258,6 @@ class Pipeline:
         self.recording.close()
 
 
-@dataclass
-class GraphCounts:
-    """Size of everything handed to the solver, and of what a solution does not include yet."""
-
-    keyframes: int = 0
-    landmarks: int = 0
-    ranges: int = 0
-    closures: int = 0
-    sightings: int = 0
-    waiting: int = 0
-
-
 class HandedOver:
     """All increments, and their sum."""
 
@@ -285,7 +265,8 @@ class HandedOver:
         self._dimension = dimension
         self._store = GraphStore(dimension)
         self.increments: list[Increment] = []
-        self.counts = GraphCounts()
+        self.waiting = 0
+        """Measurements that the newest solution does not include."""
 
     @property
     def graph(self) -> Graph:
@@ -296,17 +277,11 @@ class HandedOver:
         """Add the next increment."""
         self.increments.append(increment)
         self._store.add(increment, first=self._store.sequence + 1)
-        counts = self.counts
-        counts.keyframes += len(increment.poses)
-        counts.landmarks += len(increment.landmarks)
-        counts.ranges += len(increment.ranges)
-        counts.sightings += len(increment.sightings)
-        counts.closures += int(np.sum(~increment.relative_poses.odometry))
-        counts.waiting += increment.n_measurements
+        self.waiting += increment.n_measurements
 
     def solved(self, sequence: int) -> None:
         """A solution includes the increments up to a sequence."""
-        self.counts.waiting = sum(
+        self.waiting = sum(
             increment.n_measurements for increment in self.increments[self._until(sequence):])
 
     def store(self, sequence: int, rulings: Rulings) -> GraphStore:

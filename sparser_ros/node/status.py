@@ -7,6 +7,7 @@ import resource
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
@@ -49,17 +50,14 @@ class StatusPublisher:
     def report(self, latency_s: float, epoch: int) -> None:
         """Publish `~/status`; `latency_s` is the age of the newest solution's data when it came."""
         pipeline, alarms = self._pipeline, self._alarms
-        solution, counts, worker = pipeline.solution, pipeline.counts, pipeline.worker.state
+        solution, worker = pipeline.solution, pipeline.worker.state
         message = SolverStatus()
         message.header.stamp = self._now()
         message.header.frame_id = pipeline.config.frames.map
         message.state = self._state()
         self._add_robots(message)
-        message.keyframes = counts.keyframes
-        message.beacons = counts.landmarks
-        message.ranges, message.closures = counts.ranges, counts.closures
-        message.sightings = counts.sightings
-        message.waiting = counts.waiting
+        for name, count in self._sizes().items():
+            setattr(message, name, count)
         counters = pipeline.frontend.counters
         message.received, message.dropped = counters.received, counters.dropped
         lost = {item.topic: item.lost for item in self._inputs.inputs.values() if item.lost}
@@ -84,6 +82,15 @@ class StatusPublisher:
             texts.append(f'{solution.message} {solution.status.advice}')
         message.text = joined(texts)
         self._status.publish(message)
+
+    def _sizes(self) -> dict[str, int]:
+        """Of everything handed to the solver, and of what no solution includes yet."""
+        graph = self._pipeline.graph
+        return {
+            'keyframes': graph.n_poses, 'ranges': len(graph.ranges),
+            'closures': int(np.sum(~graph.relative_poses.odometry)),
+            'sightings': len(graph.sightings), 'waiting': self._pipeline.handed.waiting,
+            'beacons': len(graph.landmarks)}
 
     def _now(self) -> Any:
         return time_message(self._node.get_clock().now().nanoseconds)
@@ -170,7 +177,7 @@ class StatusPublisher:
     def diagnose(self) -> None:
         """Publish inputs, graph, solver and callbacks."""
         pipeline, times, findings = self._pipeline, self._times, self._alarms.findings
-        solution, counts, worker = pipeline.solution, pipeline.counts, pipeline.worker.state
+        solution, worker = pipeline.solution, pipeline.worker.state
         state = STATE_NAMES[self._state()]
         greatest_s, slowest = times.greatest()
         name = self._node.get_fully_qualified_name().lstrip('/')
@@ -179,10 +186,7 @@ class StatusPublisher:
                     joined([finding.text for finding in findings]) or 'receiving',
                     {**self._inputs.summary(), **dict(flat(pipeline.frontend.counters.as_dict()))}),
             _status(f'{name}: graph', OK, state, {
-                'keyframes': counts.keyframes, 'ranges': counts.ranges,
-                'closures': counts.closures, 'sightings': counts.sightings,
-                'waiting': counts.waiting,
-                'beacons': counts.landmarks,
+                **self._sizes(),
                 # Everything received is in the newest solution, and no solve is under way.
                 'settled': pipeline.flushed and pipeline.up_to_date and worker.settled,
             }),

@@ -131,7 +131,7 @@ def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
     with World({'node.save_directory': str(maps)}) as world:
         world.map_of(scene.events)
         load, pipeline = world.asker(MapName, 'load'), world.node.pipeline
-        keyframes = pipeline.counts.keyframes
+        keyframes = pipeline.graph.n_poses
         for name, reason in (
             ('/dev/zero', 'pipe or socket'), (str(tmp_path / 'pipe'), 'pipe or socket'),
             ('hall', 'there are: short, robot, empty, ring, nested'), ('', 'there are: short'),
@@ -144,5 +144,5 @@ def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
             assert len(world.heard['/tf']) > before, f'TF stood still while {name} was read'
             assert not answer.success and 'nothing has changed' in answer.message
             assert reason in answer.message, answer.message
-        assert pipeline.counts.keyframes >= keyframes
+        assert pipeline.graph.n_poses >= keyframes
         world.located()

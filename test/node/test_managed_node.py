@@ -58,7 +58,7 @@ def test_the_map_outlasts_a_pause_and_the_journal_a_cleanup(tmp_path):
         before = map_to_odom(world)
 
         assert world.change('deactivate') == (True, 'inactive')
-        kept = world.node.pipeline.counts.keyframes
+        kept = world.node.pipeline.graph.n_poses
         assert kept > 50 and world.until(lambda: world.heard_by() == 0)
         world.heard['/tf'].clear()
         world.heard['/sparser/status'].clear()
@@ -75,7 +75,7 @@ def test_the_map_outlasts_a_pause_and_the_journal_a_cleanup(tmp_path):
             lambda: world.counters()['odometry']['received'] == len(scene.odometry))
         world.solved()
         world.located()
-        whole = world.node.pipeline.counts.keyframes
+        whole = world.node.pipeline.graph.n_poses
         assert whole > kept
 
         pids = [world.node.pipeline.worker.state.pid]
@@ -88,7 +88,7 @@ def test_the_map_outlasts_a_pause_and_the_journal_a_cleanup(tmp_path):
         world.heard['/sparser/status'].clear()
         assert world.change('activate') == (True, 'active')
         world.located()
-        assert world.node.pipeline.counts.keyframes == whole
+        assert world.node.pipeline.graph.n_poses == whole
         assert world.status.map_epoch > epoch
         assert world.change('shutdown')[0]
         assert world.get_state().current_state.label == 'finalized'

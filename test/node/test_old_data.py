@@ -84,8 +84,8 @@ def test_two_publishers_of_the_clock_erase_nothing_and_are_named_until_one_is_le
             world.send('/clock', Clock(clock=time_message(stamp)))
             world.send(topic, message)
             world.spin(0.005)
-        assert world.until(lambda: world.node.pipeline.counts.keyframes > 10)
-        count = world.node.pipeline.counts.keyframes
+        assert world.until(lambda: world.node.pipeline.graph.n_poses > 10)
+        count = world.node.pipeline.graph.n_poses
         other = world.friend.create_publisher(Clock, '/clock', 100)
         assert world.until(lambda: world.node.count_publishers('/clock') == 2
                            and other.get_subscription_count() > 0)
@@ -106,7 +106,7 @@ def test_two_publishers_of_the_clock_erase_nothing_and_are_named_until_one_is_le
         assert '2 publishers (/friend, /friend)' in told
         for _ in range(10):
             alternating()
-        assert world.node.pipeline.counts.keyframes >= count and world.status.map_epoch == 0
+        assert world.node.pipeline.graph.n_poses >= count and world.status.map_epoch == 0
         # The one that is behind goes on alone: now it is a bag that starts again.
         world.friend.destroy_publisher(world.publishers['/clock'])
         world.publishers['/clock'] = other
@@ -114,7 +114,7 @@ def test_two_publishers_of_the_clock_erase_nothing_and_are_named_until_one_is_le
         def gone():
             world.send('/clock', Clock(clock=time_message(
                 600 * SECOND + next(ticks) * SECOND // 100)))
-            return world.node.pipeline.counts.keyframes == 0
+            return world.node.pipeline.graph.n_poses == 0
 
         assert world.until(gone), 'no reset'
         world.told('the clock jumped back by')

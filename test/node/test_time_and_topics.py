@@ -58,7 +58,7 @@ def test_clock_drives_stamps_stops_them_and_resets_when_it_jumps_back():
         def gone():
             # Of messages that come faster than they are read the middleware keeps the newest.
             tick(world, next(back) * SECOND // 10)
-            return world.node.pipeline.counts.keyframes == 0
+            return world.node.pipeline.graph.n_poses == 0
 
         assert world.until(gone), 'no reset'
 
