@@ -95,12 +95,12 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
         return written
     lost = {robot.robot: robot for robot in solution.robots if not robot.location.placed}
     if args.tum:
-        from ..frontend import record
+        from ..frontend import track
         from ..io import tum
 
         remarks = {name: robot.remark for name, robot in lost.items()}
         written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns, remarks)
-        written += record.write(
+        written += track.write(
             args.tum, graph, estimate, state.frontend.recorded_odometry(), remarks)
     if args.run_folder:
         from ..io import run_folder

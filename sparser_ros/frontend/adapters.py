@@ -13,8 +13,18 @@ import numpy as np
 from ..array_types import Array
 from ..config import SparserError
 from ..config.inputs_config import PATH_STEP, ClosureInput, RangeInput, radio_name
-from .decode import covariance, header_stamp, point, quaternion, stamp
-from .samples import NAN, ClosureSample, RangeSample, Refused, Sample
+from .samples import (
+    NAN,
+    ClosureSample,
+    RangeSample,
+    Refused,
+    Sample,
+    covariance,
+    header_stamp,
+    point,
+    quaternion,
+    stamp,
+)
 
 ROLES = ('node', 'anchor', 'tag', 'console', 'master', 'slave', 'monitor')
 """Of LinkTrack."""

@@ -18,7 +18,7 @@ from ..config import SparserConfig
 from ..graph.finding import Finding
 from .counters import EventLog
 from .radios import Radios
-from .samples import RangeSample, RobotSample
+from .samples import MAX_STAMP_NS, RangeSample, RobotSample
 
 LAGS_OF_SOURCE, LAGS_OF_ALL = 51, 101
 """Lags whose median counts, of one source and of all together: some seconds at usual rates."""
@@ -45,8 +45,6 @@ LEAST_STAMPED = 5
 """Stamped messages after which the lag of the sources counts as known."""
 UNSTAMPED_WAIT_NS = 2_000_000_000
 """Reception time without any stamp after which times of reception count as they are."""
-MAX_STAMP_NS = 1 << 62
-"""Stamps beyond 146 years after the epoch are none; sums of two such still fit 64 bits."""
 MAX_UNSTAMPED = 10000
 """Samples without a stamp that wait for their place."""
 Unplaced = RobotSample | RangeSample

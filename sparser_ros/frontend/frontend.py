@@ -11,16 +11,14 @@ from ..config import SparserConfig, SparserError
 from ..graph import Increment
 from ..graph.finding import Finding
 from .assembly import Assembly, Intake, Shared
-from .decode import readable
 from .frames import StaticFrames
 from .inputs import Route
 from .levels import Attitudes, Heights
 from .odometry import Odometry
-from .poses import Closures, Fixes
+from .poses import Closures, Fixes, Sightings
 from .ranges import Ranges
-from .record import RecordedOdometry
 from .samples import ClosureSample, FrameSample, OdometrySample, RangeSample, Refused, Sample
-from .sightings import Sightings
+from .track import RecordedOdometry
 
 _log = logging.getLogger(__name__)
 
@@ -67,15 +65,11 @@ class Frontend:
              deserialise: Callable[[str, bytes], Any]) -> int:
         """Decode the CDR bytes of a message of a topic and add what it holds; the samples taken.
 
-        `deserialise(type, bytes)` makes objects of rare types. Never raises: a message that cannot
-        be decoded is counted as `unreadable`, a sample at which this package fails as
-        `internal_error`, with its traceback in the log.
+        Never raises: a message that cannot be decoded is counted as `unreadable`, a sample at which
+        this package fails as `internal_error`, with its traceback in the log.
         """
         try:
-            if route.read is not None and readable(data):
-                samples = [route.read(data, received_ns)]
-            else:
-                samples = list(route.decode(deserialise(route.type, data), received_ns))
+            samples = list(route.samples(data, received_ns, deserialise))
         except Exception as error:
             # A field that lacks, or holds another type; whatever a middleware raises at bytes.
             _log.debug('%s: unreadable: %r', route.topic, error)

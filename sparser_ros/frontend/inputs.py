@@ -23,7 +23,7 @@ from ..config.inputs_config import (
     radio_name,
 )
 from ..graph.finding import Finding
-from . import decode
+from . import samples
 from .adapters import FieldPath, Fields, LinkTrack, SlamClosures, pair_range
 from .samples import Sample
 
@@ -61,6 +61,14 @@ class Route:
     read: Callable[[bytes, int], Sample] | None = None
     """(CDR bytes, received_ns) -> sample; None = the message must become an object first."""
 
+    def samples(self, data: bytes, received_ns: int,
+                deserialise: Callable[[str, bytes], Any]) -> Iterable[Sample]:
+        """What the CDR bytes of a message hold; `deserialise(type, bytes)` makes objects of rare
+        types. Raises whatever a wrong message leads to."""
+        if self.read is not None and samples.readable(data):
+            return (self.read(data, received_ns),)
+        return self.decode(deserialise(self.type, data), received_ns)
+
     def decode(self, message: Any, received_ns: int) -> Iterable[Sample]:
         decoded = self.decoder(message, received_ns)
         return decoded if isinstance(decoded, Iterable) else (decoded,)
@@ -77,14 +85,14 @@ class Inputs:
         """Topics whose names are known beforehand."""
         fixes = config.fixes
         self._add(config.odometry.topic, ODOMETRY_TYPE, 'odometry',
-                  decode.odometry, decode.read_odometry, robot=OF_TOPIC)
-        datum = decode.Datum(fixes.datum, fixes.datum_heading_rad) if fixes.datum else None
-        self._add(fixes.topic, fixes.type, 'fixes', decode.fix, robot=OF_TOPIC, datum=datum)
+                  samples.odometry, samples.read_odometry, robot=OF_TOPIC)
+        datum = samples.Datum(fixes.datum, fixes.datum_heading_rad) if fixes.datum else None
+        self._add(fixes.topic, fixes.type, 'fixes', samples.fix, robot=OF_TOPIC, datum=datum)
         self._add(fixes.initial_pose_topic, 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
-                  decode.fix, robot=(
+                  samples.fix, robot=(
                       fixes.initial_pose_robot or config.backend.gauge_robot or config.robots[0]))
         self._add(config.frames.static_topic, 'tf2_msgs/msg/TFMessage', 'frames',
-                  decode.static_frames)
+                  samples.static_frames)
         for ranges in config.range_inputs().values():
             self._ranges(ranges)
         for sighting in config.sighting_inputs().values():
@@ -94,9 +102,9 @@ class Inputs:
         if config.dimension == 3:
             for name, altimeter in config.height_inputs().items():
                 path = FieldPath(altimeter.field or HEIGHT_FIELDS[altimeter.type])
-                self._add(altimeter.topic, altimeter.type, 'heights', decode.height,
+                self._add(altimeter.topic, altimeter.type, 'heights', samples.height,
                           robot=OF_TOPIC, source=name, path=path, scale=altimeter.scale)
-            self._add(config.attitudes.topic, IMU_TYPE, 'attitudes', decode.attitude,
+            self._add(config.attitudes.topic, IMU_TYPE, 'attitudes', samples.attitude,
                       robot=OF_TOPIC)
         self._by_topic = {_key(route.topic): route for route in self.routes}
 
@@ -126,7 +134,7 @@ class Inputs:
             else:
                 usual = SIGHTING_TYPES[source.adapter]
                 decoder = partial(
-                    decode.landmark_pose,
+                    samples.landmark_pose,
                     robot=hit.groupdict().get('robot', self._config.robots[0]), landmark=(
                         source.landmark_format or '{id}').replace('{id}', hit['landmark']))
             route = self._by_topic[_key(topic)] = Route(
@@ -160,8 +168,8 @@ class Inputs:
         elif source.adapter == 'linktrack':
             self._add(source.topic, type_name, 'ranges', LinkTrack(source))
         else:
-            self._add(source.topic, type_name, 'ranges', decode.uwb_range,
-                      decode.read_range if type_name == usual else None, scale=source.scale)
+            self._add(source.topic, type_name, 'ranges', samples.uwb_range,
+                      samples.read_range if type_name == usual else None, scale=source.scale)
 
     def _sightings(self, source: SightingInput) -> None:
         if source.adapter == 'pose_topic':
@@ -170,7 +178,7 @@ class Inputs:
             self._patterns.append((re.compile(pattern), 'sightings', source))
             return
         usual = SIGHTING_TYPES[source.adapter]
-        self._add(source.topic, source.type or usual, 'sightings', decode.landmark_sighting)
+        self._add(source.topic, source.type or usual, 'sightings', samples.landmark_sighting)
 
     def _closures(self, source: ClosureInput) -> None:
         topics = {source.topic: source.type or CLOSURE_TYPES[source.adapter],
@@ -180,7 +188,7 @@ class Inputs:
             if source.adapter != 'loop_closure' else None
         for topic, type_name in topics.items():
             if system is None:
-                self._add(topic, type_name, 'closures', decode.loop_closure)
+                self._add(topic, type_name, 'closures', samples.loop_closure)
             else:
                 self._add(topic, type_name, 'closures', system, robot=OF_TOPIC)
 

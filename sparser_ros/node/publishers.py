@@ -20,14 +20,6 @@ from ..array_types import Array
 from ..backend.session.solution import Covariances, Fix, Solution
 from ..config.sparser import SparserConfig
 from ..io.tum import xyz
-from .markers import (
-    WIPE,
-    Marker,
-    beacon_markers,
-    marker_array_bytes,
-    replacing,
-    scene_markers,
-)
 from .messages import (
     LATCHED,
     NO_EVENTS,
@@ -39,12 +31,18 @@ from .messages import (
     topic_token,
 )
 from .picture import (
+    WIPE,
+    Marker,
     Transform,
+    beacon_markers,
     corrections,
     lifted,
     map_to_odom,
+    marker_array_bytes,
     message_covariance,
     newest_rows,
+    replacing,
+    scene_markers,
     trajectory,
 )
 from .pipeline import Pipeline

@@ -19,8 +19,8 @@ from ..array_types import Array
 from ..backend.session.solution import Fix, Solution, covariance_fields
 from ..config import ConfigError, FormatError, SparserError
 from ..config.sparser import SparserConfig
-from ..frontend import record
-from ..frontend.record import RecordedOdometry
+from ..frontend import track
+from ..frontend.track import RecordedOdometry
 from ..graph import Estimate, Graph, with_estimate
 from ..graph.parts import listed
 from ..io import atomic, beacon_file, pyfg, report, tum
@@ -74,7 +74,7 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str,
         remarks = {state.robot: state.remark for state in solution.robots
                    if fixes[state.robot] is Fix.FLOAT}
         tum.write(folder, part, estimate, part.poses.stamp_ns, remarks)
-        record.write(folder, part, estimate, odometry, remarks)
+        track.write(folder, part, estimate, odometry, remarks)
         if solution.covariances is not None:
             report.write(
                 folder / 'covariances.json', covariance_fields(graph, solution.covariances))

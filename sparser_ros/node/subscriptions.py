@@ -20,8 +20,8 @@ from rclpy.type_support import check_for_type_support
 from ..config import ConfigError
 from ..config.sparser import SparserConfig
 from ..frontend.counters import KINDS
-from ..frontend.decode import readable
 from ..frontend.inputs import Route
+from ..frontend.samples import readable
 from .callbacks import CallbackTimes, OnDemandTimer
 from .messages import message_type
 from .pipeline import Pipeline

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparser_ros.frontend.carried_radios import carried_radios
+from sparser_ros.frontend.draft_config import carried_radios
 
 BEACONS = {'b1': (6.0, 1.0), 'b2': (-4.0, 5.0), 'b3': (0.0, -7.0)}
 

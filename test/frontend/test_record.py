@@ -7,7 +7,7 @@ from frontend_world import Robot, closure_sample, config, graph_of, ns, range_sa
 
 from sparser_ros.backend.process.wire import pack, unpack
 from sparser_ros.frontend import Frontend, Inputs
-from sparser_ros.frontend.record import OdometryRecord, RecordedOdometry, at_odometry_rate
+from sparser_ros.frontend.track import OdometryRecord, RecordedOdometry, at_odometry_rate
 from sparser_ros.graph import Estimate, range_residuals, squared_residuals
 from sparser_ros.graph.thinning import thin
 from sparser_ros.linalg.rotations import matrix_to_quat

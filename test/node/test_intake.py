@@ -10,7 +10,7 @@ from nav_msgs.msg import Odometry
 from rclpy.serialization import serialize_message
 from sparser_ros.msg import UwbRange
 
-from sparser_ros.frontend import decode
+from sparser_ros.frontend import samples
 from sparser_ros.node.messages import deserialise
 
 RATE_HZ = 6000.0
@@ -45,23 +45,23 @@ def test_bytes_give_the_sample_that_the_object_gives(name):
     message.pose.covariance, message.twist.covariance = rng.normal(size=36), rng.normal(size=36)
     message.pose.pose.position.y, message.pose.pose.orientation.w = 2.5, -1.0
     message.twist.twist.linear.x, message.twist.twist.angular.z = 3.0, 9.0
-    one = decode.read_odometry(serialize_message(message), 7, 'A')
-    other = decode.odometry(
+    one = samples.read_odometry(serialize_message(message), 7, 'A')
+    other = samples.odometry(
         deserialise('nav_msgs/msg/Odometry', serialize_message(message)), 7, 'A')
     for field in vars(one):
         np.testing.assert_array_equal(getattr(one, field), getattr(other, field), field)
     distance = UwbRange(source=name + 'a', target='17', range=4.5, variance=0.25, los=2,
                         first_path_rssi=-80.5, rx_rssi=-79.0)
     distance.header.frame_id = name
-    assert decode.read_range(serialize_message(distance), 7) == decode.uwb_range(
+    assert samples.read_range(serialize_message(distance), 7) == samples.uwb_range(
         distance, 7)
-    assert decode.read_range(serialize_message(distance), 7, 0.01).range_m == 0.045
+    assert samples.read_range(serialize_message(distance), 7, 0.01).range_m == 0.045
 
 
 @pytest.mark.parametrize('data', [b'', b'\x00\x01\x00\x00', b'\x00\x01' + bytes(40),
                                   b'\x00\x01' + b'\xff' * 100])
 def test_bytes_that_hold_no_message_are_refused(data):
-    for read in (lambda: decode.read_odometry(data, 1, 'A'),
-                 lambda: decode.read_range(data, 1)):
+    for read in (lambda: samples.read_odometry(data, 1, 'A'),
+                 lambda: samples.read_range(data, 1)):
         with pytest.raises((ValueError, struct.error)):
             read()
