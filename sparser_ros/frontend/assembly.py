@@ -27,7 +27,7 @@ from ..graph import (
     Verticals,
 )
 from ..graph.thinning import surplus
-from .clocks import DataClock, nanoseconds
+from .clocks import MAX_WAITING, DataClock, nanoseconds
 from .counters import Counters, EventLog
 from .frames import StaticFrames
 from .motion import Pose, Vector, geometry, rotation_rows
@@ -36,8 +36,6 @@ from .track import Attachment, Track
 
 BEACON_HEIGHT_SIGMA_M = 0.1
 """Of the height of a beacon where its `sigma_m` says nothing: tape measures."""
-MAX_WAITING = 10_000
-"""Measurements of a kind that wait for odometry; further ones are refused."""
 MAX_KNOWN = 100_000
 """Sources whose newest stamp is remembered, and measurements, to know a second copy."""
 LEFT = 0.75

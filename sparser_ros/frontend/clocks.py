@@ -45,8 +45,9 @@ LEAST_STAMPED = 5
 """Stamped messages after which the lag of the sources counts as known."""
 UNSTAMPED_WAIT_NS = 2_000_000_000
 """Reception time without any stamp after which times of reception count as they are."""
-MAX_UNSTAMPED = 10000
-"""Samples without a stamp that wait for their place."""
+MAX_WAITING = 10_000
+"""Samples or measurements that wait for one thing at most; with more the wait ends, or they are
+refused."""
 Unplaced = RobotSample | RangeSample
 
 
@@ -196,7 +197,7 @@ class DataClock:
                 self._lags.append(received_ns - stamp_ns)
             self.present += stamp_ns >= self.newest_ns - BACK_NS
             return stamp_ns + self._offset(source)
-        if received_ns <= 0 or stamp_ns < 0 or len(self._waiting) >= MAX_UNSTAMPED:
+        if received_ns <= 0 or stamp_ns < 0 or len(self._waiting) >= MAX_WAITING:
             return 'no_stamp'
         if not self._waiting and (lag_ns := self._lag_ns()) is not None:
             return received_ns - lag_ns + self._offset(source)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from scipy.spatial.transform import Rotation
 
 from ..config import SparserConfig
-from .clocks import nanoseconds
+from .clocks import MAX_WAITING, nanoseconds
 from .counters import KindCounters
 from .motion import SPACE, Pose, place_fault
 from .samples import FrameSample, OdometrySample
@@ -25,8 +25,6 @@ MOVED_M, MOVED_RAD = 1.0, 0.5
 FRAME_WAIT_NS = nanoseconds(2.0)
 """Odometry of a frame that is not the base waits this long (data time) for `/tf_static` to say
 where it sits: who publishes that keeps it for late subscribers, who get it within a second."""
-MAX_UNMOUNTED = 10000
-"""Messages of a robot that wait so at most; with more the wait ends."""
 Unmounted = tuple[OdometrySample, int]
 """A message, and its stamp in data time."""
 
@@ -140,7 +138,7 @@ class Mounting:
             return [(sample, stamp_ns)]
         self._waiting.append((sample, stamp_ns))
         return self.released(settled or stamp_ns - self._waiting[0][1] >= FRAME_WAIT_NS
-                             or len(self._waiting) >= MAX_UNMOUNTED)
+                             or len(self._waiting) >= MAX_WAITING)
 
     def _settled(self, sample: OdometrySample) -> bool:
         """True if a message need not wait (any longer)."""

@@ -91,9 +91,7 @@ class Alarms:
         """Look at inputs, clock and other nodes; each finding is logged when it begins."""
         self._around = (
             *self._silence(), *self._clock_watch.findings(), *self._time_mismatch(),
-            *self._rivals(),
-            *(Finding(f'input_{kind.partition(" ")[0]}', kind.partition(' ')[2], text)
-              for kind, text in self._inputs.warnings().items()),
+            *self._rivals(), *self._inputs.findings(),
             *(Finding('configuration', text, text) for text in self._hints))
         told = (*self._around, *(finding for finding in self._pipeline.frontend.findings
                                  if finding.kind.startswith(('refused_', 'configuration'))))

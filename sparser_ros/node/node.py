@@ -117,8 +117,7 @@ class SparserNode(Node):
                 self, self.pipeline, self.inputs, self.outputs, self.alarms, self.times)
             self._timers_of(config)
         except BaseException:
-            self._active.destroy()
-            self._active = None
+            self.deactivate()
             raise
         self._log_start(config)
         gc.collect()
@@ -138,7 +137,8 @@ class SparserNode(Node):
         self._active = None
 
     def cleanup(self) -> None:
-        """End the solver processes and forget all data but the journal's."""
+        """Deactivate, end the solver processes, and forget all data but the journal's."""
+        self.deactivate()
         if self._configured is None:
             return
         gc.unfreeze()
@@ -305,7 +305,6 @@ class SparserNode(Node):
 
     def destroy_node(self) -> None:
         """End the solver process, then the node."""
-        self.deactivate()
         self.cleanup()
         super().destroy_node()
 
@@ -337,19 +336,15 @@ class ManagedSparserNode(SparserNode, LifecycleNodeMixin):
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """As if the process had ended."""
-        return self._done('cleanup', self._end)
+        return self._done('cleanup', self.cleanup)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """From any state."""
-        return self._done('shutdown', self._end)
+        return self._done('shutdown', self.cleanup)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Back to unconfigured, with nothing left over."""
-        return self._done('error', self._end)
-
-    def _end(self) -> None:
-        self.deactivate()
-        self.cleanup()
+        return self._done('error', self.cleanup)
 
     def _done(self, name: str, action: Callable[[], None]) -> TransitionCallbackReturn:
         """Do what a transition asks for. rclpy says nothing of an exception: the log does."""

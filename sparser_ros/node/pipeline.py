@@ -19,7 +19,7 @@ from ..backend.session.solution import Solution
 from ..backend.session.treatment import Treatment
 from ..config.sparser import SparserConfig
 from ..frontend import Route
-from ..graph import Graph, Increment
+from ..graph import Graph, Increment, empty_graph, extended
 
 RELEASE_STEP_S = 0.01
 """Between two looks whether the disk has what a thinning waits for."""
@@ -263,7 +263,9 @@ class HandedOver:
 
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
-        self._store = GraphStore(dimension)
+        self._graph = empty_graph(dimension)
+        self._fresh: list[Increment] = []
+        """Increments that are not in it yet."""
         self.increments: list[Increment] = []
         self.waiting = 0
         """Measurements that the newest solution does not include."""
@@ -271,12 +273,14 @@ class HandedOver:
     @property
     def graph(self) -> Graph:
         """Everything handed over; poses are T_odom_base, a robot's in time order."""
-        return self._store.whole
+        if self._fresh:
+            self._graph, self._fresh = extended(self._graph, *self._fresh), []
+        return self._graph
 
     def keep(self, increment: Increment) -> None:
         """Add the next increment."""
         self.increments.append(increment)
-        self._store.add(increment, first=self._store.sequence + 1)
+        self._fresh.append(increment)
         self.waiting += increment.n_measurements
 
     def solved(self, sequence: int) -> None:

@@ -22,6 +22,7 @@ from ..config.sparser import SparserConfig
 from ..frontend.counters import KINDS
 from ..frontend.inputs import Route
 from ..frontend.samples import readable
+from ..graph.finding import Finding
 from .callbacks import CallbackTimes, OnDemandTimer
 from .messages import message_type
 from .pipeline import Pipeline
@@ -285,16 +286,18 @@ class Subscriptions:
     def _lost(self, item: Input, event: Any) -> None:
         item.lost = int(event.total_count)
 
-    def warnings(self) -> dict[str, str]:
-        """What is wrong with inputs, by kind."""
-        texts = {f'qos {i.topic}': i.problem for i in self.inputs.values() if i.problem}
-        texts |= {f'lost {i.topic}': f'{i.topic}: {i.lost} messages lost by the middleware'
-                  for i in self.inputs.values() if i.lost}
-        if len(self._backlog) > BEHIND:
-            texts['backlog messages'] = (
-                f'{len(self._backlog)} messages have arrived that are not taken in yet')
-        texts |= {f'type {topic}': text for topic, text in self._refused.items()}
-        return texts
+    def findings(self) -> list[Finding]:
+        """What is wrong with inputs."""
+        items, behind = self.inputs.values(), len(self._backlog)
+        found = [Finding('input_qos', item.topic, item.problem) for item in items if item.problem]
+        found += [Finding('input_lost', item.topic, (
+            f'{item.topic}: {item.lost} messages lost by the middleware'))
+            for item in items if item.lost]
+        if behind > BEHIND:
+            found.append(Finding('input_backlog', 'messages', (
+                f'{behind} messages have arrived that are not taken in yet')))
+        return found + [
+            Finding('input_type', topic, text) for topic, text in self._refused.items()]
 
     def summary(self) -> dict[str, str]:
         """Per topic: count, rate and age, for diagnostics."""

@@ -185,8 +185,7 @@ class World:
 
     def located(self, count=2):
         """Wait until so many robots are located: an audit must have placed them."""
-        assert self.until(lambda: self.heard['/sparser/status']
-                          and self.status.robots_located == count, START_S), self.status
+        assert self.until(lambda: self.status.robots_located == count, START_S), self.status
 
     def map_of(self, events):
         """Play messages, and wait until all are in a solution and both robots are located."""
@@ -196,7 +195,7 @@ class World:
 
     def told(self, words):
         """Wait until a finding of the status has these words."""
-        assert self.until(lambda: self.heard['/sparser/status'] and any(
+        assert self.until(lambda: any(
             words in text for text in self.status.findings)), self.status
 
     def send(self, topic, message):
@@ -230,7 +229,8 @@ class World:
 
     @property
     def status(self):
-        """The newest status."""
+        """The newest status, once there is one."""
+        assert self.until(lambda: self.heard['/sparser/status']), 'the node says nothing'
         return self.heard['/sparser/status'][-1]
 
     def counters(self):
