@@ -210,11 +210,13 @@ class StampOrder:
             yield heapq.heappop(self._heap)[-1]
 
 
-def remember(table: OrderedDict, key: Hashable, value: object = None) -> None:
+def remember(
+    table: OrderedDict, key: Hashable, value: object = None, most: int = MAX_KNOWN
+) -> None:
     """Put an entry last; the oldest goes where there are too many."""
     table[key] = value
     table.move_to_end(key)
-    if len(table) > MAX_KNOWN:
+    if len(table) > most:
         table.popitem(last=False)
 
 
@@ -256,9 +258,9 @@ class Assembly:
         stamp_ns, chain = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         first = 0
         for track in self._tracks:
-            stamp_ns[track.rows] = track.keyframe_stamps
-            chain[track.rows] = first + track.chains
-            first += len(track.segments)
+            stamp_ns[track.rows] = track.keyframes.stamps
+            chain[track.rows] = first + np.array(track.keyframes.segments)
+            first += track.segment + 1
         # Newer keyframes are still to be attached to, by raw odometry.
         settled_ns = int(stamp_ns.max()) - nanoseconds(self._config.odometry.history_s)
         keep = ~surplus(stamp_ns, chain, int(LEFT * self._most), settled_ns)
@@ -279,10 +281,10 @@ class Assembly:
         self._rows: dict[type[Table], list[tuple[Any, ...]]] = {}
         self._new_landmarks: list[str] = []
         fresh = sorted(
-            (track.keyframe_stamps[number], robot, number)
+            (track.keyframes.stamps[number], robot, number)
             for robot, track in enumerate(self._tracks)
-            for number in range(len(track.rows), len(track.keyframe_stamps)))
-        poses = [self._tracks[robot].keyframe_poses[number] for _, robot, number in fresh]
+            for number in range(len(track.rows), len(track.keyframes)))
+        poses = [self._tracks[robot].keyframes[number] for _, robot, number in fresh]
         for (stamp_ns, robot, _), pose in zip(fresh, poses, strict=True):
             self._tracks[robot].rows.append(self._n_poses)
             self._level(robot, pose, stamp_ns)
@@ -291,7 +293,7 @@ class Assembly:
         for track in self._tracks:
             for number, motion, move, turn in track.edges:
                 self.add(RelativePoses, track.rows[number - 1], track.rows[number], motion,
-                         self.kappa(turn), 1 / move, True, track.keyframe_stamps[number])
+                         self.kappa(turn), 1 / move, True, track.keyframes.stamps[number])
             track.edges.clear()
         table = np.array(fresh, dtype=np.int64).reshape(-1, 3)
         self._poses = Poses(table[:, 1], table[:, 2], table[:, 0], *self._space.arrays(poses))

@@ -14,7 +14,7 @@ import numpy as np
 from ..array_types import Array
 from ..graph import Ranges as RangeTable
 from ..graph.finding import Finding
-from .assembly import Assembly, Shared, StampOrder
+from .assembly import Assembly, Shared, StampOrder, remember
 from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
 from .motion import LARGEST, believed_m2
@@ -368,10 +368,7 @@ class UnitCheck:
         if before is None or travelled_m - before[1] >= COMPARED_TRAVEL_M:
             if before is not None:
                 self._ratios.append(abs(distance_m - before[0]) / (travelled_m - before[1]))
-            self._pairs[pair] = (distance_m, travelled_m)
-            self._pairs.move_to_end(pair)
-            if len(self._pairs) > MOST_PAIRS:
-                self._pairs.popitem(last=False)
+            remember(self._pairs, pair, (distance_m, travelled_m), MOST_PAIRS)
         if self._count % REMEMBERED == 0:
             self._judge()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import bisect
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,56 +55,60 @@ class Attachment(NamedTuple):
     offset: Pose
 
 
-class PoseColumn:
-    """Poses in the order of time, `width` numbers each, as one growing column: numpy reads it at
-    once, as tuples they would take milliseconds."""
+class PoseColumns(NamedTuple):
+    """Poses of one robot in its odometry frame, in the order of time."""
+
+    stamps_ns: Index
+    """(k,): increasing."""
+    segments: Index
+    """(k,): number of the segment of each; within a segment they are of one frame."""
+    poses: Array
+    """(k, 3) rows `x y yaw`, or (k, 7) rows `x y z qx qy qz qw`."""
+
+
+class RecordedOdometry(NamedTuple):
+    """Recorded odometry of one robot."""
+
+    messages: PoseColumns
+    keyframes: PoseColumns
+
+
+class PoseLog:
+    """Poses with their stamps and segments as growing columns: numpy reads them at once, as tuples
+    they would take milliseconds."""
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._numbers = array('d')
+        self.stamps, self.segments, self._numbers = array('q'), array('q'), array('d')
 
     def __len__(self) -> int:
-        return len(self._numbers) // self._width
+        return len(self.stamps)
 
     def __getitem__(self, number: int) -> Pose:
         begin = range(len(self))[number] * self._width
         return tuple(self._numbers[begin:begin + self._width])
 
-    def append(self, pose: Pose) -> None:
+    def append(self, stamp_ns: int, pose: Pose, segment: int) -> None:
+        """Keep a pose newer than all others."""
+        self.stamps.append(stamp_ns)
+        self.segments.append(segment)
         self._numbers.extend(pose)
 
     @property
-    def values(self) -> Array:
-        """(k, width): a copy."""
-        return np.array(self._numbers).reshape(-1, self._width)
+    def columns(self) -> PoseColumns:
+        """Copies."""
+        return PoseColumns(np.array(self.stamps), np.array(self.segments),
+                           np.array(self._numbers).reshape(-1, self._width))
 
     def take(self, keep: Mask) -> None:
         """Forget all but those of a mask (k,)."""
-        self._numbers = array('d', self.values[keep].tobytes())
+        stamps, segments, poses = self.columns
+        self.stamps = array('q', stamps[keep].tobytes())
+        self.segments = array('q', segments[keep].tobytes())
+        self._numbers = array('d', poses[keep].tobytes())
 
 
-@dataclass(frozen=True)
-class RecordedOdometry:
-    """Recorded odometry and keyframes of one robot, in its odometry frame.
-
-    Poses are rows `x y yaw` or `x y z qx qy qz qw`; within a segment they are of one frame.
-    """
-
-    stamps_ns: Index
-    """(k,): increasing."""
-    segments: Index
-    """(k,): number of the segment of every message."""
-    poses: Array
-    """(k, 3) or (k, 7)."""
-    keyframe_stamps_ns: Index
-    """(m,)."""
-    keyframe_poses: Array
-    """(m, 3) or (m, 7)."""
-    keyframe_segments: Index
-    """(m,)."""
-
-
-class OdometryRecord:
+class OdometryRecord(PoseLog):
     """Messages of one robot as they were believed, at most `limit` of them.
 
     Of a full one every second message goes where messages are closest for their age: gaps grow
@@ -115,10 +118,8 @@ class OdometryRecord:
     """
 
     def __init__(self, width: int, limit: int) -> None:
-        self._width, self._limit = width, limit
-        self._numbers = array('q')
-        """Stamps and segments, in turns."""
-        self._poses = PoseColumn(width)
+        super().__init__(width)
+        self._limit = limit
 
     def __reduce__(self) -> tuple[type[OdometryRecord], tuple[int, int]]:
         # Left out of the journal's checkpoints, whose time it would multiply: no estimate needs it.
@@ -126,23 +127,15 @@ class OdometryRecord:
 
     def append(self, stamp_ns: int, pose: Pose, segment: int) -> None:
         """Keep a message newer than all others."""
-        self._numbers.extend((stamp_ns, segment))
-        self._poses.append(pose)
-        if len(self._numbers) <= 2 * self._limit:
+        super().append(stamp_ns, pose, segment)
+        if len(self) <= self._limit:
             return
-        stamps, segments, _ = self.columns
+        stamps = self.columns.stamps_ns
         second = np.arange(1, len(stamps) - 1, 2)
         gap_for_age = (stamps[second + 1] - stamps[second - 1]) / (stamps[-1] - stamps[second])
         keep = np.ones(len(stamps), dtype=bool)
         keep[second[gap_for_age <= np.median(gap_for_age)]] = False
-        self._poses.take(keep)
-        self._numbers = array('q', np.column_stack([stamps, segments])[keep].tobytes())
-
-    @property
-    def columns(self) -> tuple[Index, Index, Array]:
-        """Stamps and segments (k,), and poses (k, width): copies."""
-        numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, 2)
-        return numbers[:, 0], numbers[:, 1], self._poses.values
+        self.take(keep)
 
 
 class Track:
@@ -163,13 +156,9 @@ class Track:
             config.stamps.reorder_window_s if self._exact else config.stamps.timeout_s)
         self.stamps: list[int] = []
         self.poses: list[Pose] = []
-        # Columns, not lists: a thinning reads all of them within one callback.
-        self.keyframe_stamps = array('q')
-        self.keyframe_poses = PoseColumn(len(space.identity))
-        self._all_stamps = array('q')
-        self._all_poses = PoseColumn(len(space.identity))
-        """Keyframes, thinned ones included: a closure may name an instant of hours ago, whose
-        keyframe may be gone. 32 bytes a keyframe in 2D and 64 in 3D."""
+        self.keyframes, self._all = (PoseLog(len(space.identity)) for _ in range(2))
+        """The second with those that are thinned: a closure may name an instant of hours ago, whose
+        keyframe may be gone. 40 bytes a keyframe in 2D and 72 in 3D."""
         self._thinned_ns = 0
         """Stamp of the newest keyframe that is gone."""
         self.edges: list[tuple[int, Pose, float, float]] = []
@@ -177,8 +166,8 @@ class Track:
         translation and rotation, of those that no increment holds yet."""
         self.rows = array('q')
         """Pose rows of the keyframes handed out so far."""
-        self.segments: list[int] = []
-        """Numbers of the keyframes at which a segment begins, the first one included."""
+        self.segment = -1
+        """Number of the newest segment; -1 = no odometry yet."""
         self._record = OdometryRecord(len(space.identity), RECORDED)
         self.travelled_m = 0.0
         """Way since the start."""
@@ -205,7 +194,7 @@ class Track:
         if self._mode == 'pose_accumulated':
             warning, usable = self._usable(reading.pose_covariance)
         if step is None or not self.stamps:
-            self.segments.append(len(self.keyframe_stamps))
+            self.segment += 1
             self._append(stamp_ns, pose)
             self._keyframe(stamp_ns, pose, usable)
             return warning
@@ -225,13 +214,13 @@ class Track:
             self._total = space.appended(
                 self._total, self._motion, space.between(self.poses[-1], pose), noise)
         self._append(stamp_ns, pose)
-        motion = self._motion = space.between(self.keyframe_poses[-1], pose)
-        elapsed_ns, o = stamp_ns - self.keyframe_stamps[-1], self._keyframes
+        motion = self._motion = space.between(self.keyframes[-1], pose)
+        elapsed_ns, o = stamp_ns - self.keyframes.stamps[-1], self._keyframes
         if o.every_message or elapsed_ns >= o.time_s * 1e9 \
                 or space.distance(motion) >= o.distance_m or space.angle(motion) >= o.angle_rad:
             variances, doubt = self._variances(stamp_ns, pose, usable)
             self.edges.append((
-                len(self.keyframe_stamps), motion, *believed(self._options, *variances)))
+                len(self.keyframes), motion, *believed(self._options, *variances)))
             self._keyframe(stamp_ns, pose, usable)
             warning = warning or doubt
         return warning
@@ -258,12 +247,12 @@ class Track:
     ) -> tuple[tuple[float, float], str]:
         """Variances of the edge into a keyframe at this pose, and a warning."""
         fallback = self._configured(
-            (stamp_ns - self.keyframe_stamps[-1]) * 1e-9, self._path, self._turn)
+            (stamp_ns - self.keyframes.stamps[-1]) * 1e-9, self._path, self._turn)
         if self._mode in ('pose_increment', 'twist'):
             return self._widened(self._space.variances(self._total)), ''
         if self._mode == 'configured' or covariance is None or self._covariance is None:
             return fallback, ''
-        grown = self._space.growth(self.keyframe_poses[-1], pose, self._covariance, covariance)
+        grown = self._space.growth(self.keyframes[-1], pose, self._covariance, covariance)
         if min(grown) <= 0:
             return fallback, 'covariance_not_growing'
         return self._widened(grown), ''
@@ -275,7 +264,7 @@ class Track:
     def _append(self, stamp_ns: int, pose: Pose) -> None:
         self.stamps.append(stamp_ns)
         self.poses.append(pose)
-        self._record.append(stamp_ns, pose, len(self.segments) - 1)
+        self._record.append(stamp_ns, pose, self.segment)
         # Cutting in large steps keeps the cost per message constant.
         if len(self.stamps) >= 512 and len(self.stamps) % 256 == 0:
             old = bisect.bisect_left(self.stamps, stamp_ns - self._history_ns)
@@ -283,36 +272,24 @@ class Track:
                 del self.stamps[:old], self.poses[:old]
 
     def _keyframe(self, stamp_ns: int, pose: Pose, covariance: Any) -> None:
-        for stamps, poses in ((self.keyframe_stamps, self.keyframe_poses),
-                              (self._all_stamps, self._all_poses)):
-            stamps.append(stamp_ns)
-            poses.append(pose)
+        self.keyframes.append(stamp_ns, pose, self.segment)
+        self._all.append(stamp_ns, pose, self.segment)
         self._begin_edge(covariance)
-
-    @property
-    def chains(self) -> Index:
-        """(k,): number of the segment of every keyframe."""
-        numbers = np.arange(len(self.keyframe_stamps))
-        return np.searchsorted(np.array(self.segments, dtype=np.int64), numbers, side='right') - 1
 
     def thin(self, keep: Mask, rows: Index) -> None:
         """Forget keyframes but those of a mask (k,), whose pose rows are `rows` from now on.
 
         All edges are handed out; the first keyframe of every segment stays.
         """
-        stamps = np.array(self.keyframe_stamps)
-        self._thinned_ns = max(self._thinned_ns, int(stamps[~keep].max(initial=0)))
-        self.keyframe_poses.take(keep)
-        self.keyframe_stamps = array('q', stamps[keep].tobytes())
-        self.segments = (np.cumsum(keep) - 1)[self.segments].tolist()
+        gone = self.keyframes.columns.stamps_ns[~keep]
+        self._thinned_ns = max(self._thinned_ns, int(gone.max(initial=0)))
+        self.keyframes.take(keep)
         self.rows = array('q', rows.astype(np.int64).tobytes())
 
-    def _broken(self, first_ns: int, second_ns: int) -> bool:
-        """True if a segment begins after the first instant and up to the second."""
-        before, after = (
-            bisect.bisect_right(self.segments, stamp_ns, key=self.keyframe_stamps.__getitem__)
-            for stamp_ns in (first_ns, second_ns))
-        return before != after
+    def _segment_at(self, stamp_ns: int) -> int:
+        """Number of the segment of an instant; -1 = before all."""
+        after = bisect.bisect_right(self.keyframes.stamps, stamp_ns)
+        return self.keyframes.segments[after - 1] if after else -1
 
     @property
     def recorded(self) -> RecordedOdometry:
@@ -320,9 +297,7 @@ class Track:
 
         Messages that came later than the reorder window are not among them.
         """
-        return RecordedOdometry(
-            *self._record.columns, np.array(self.keyframe_stamps, dtype=np.int64),
-            self.keyframe_poses.values, self.chains)
+        return RecordedOdometry(self._record.columns, self.keyframes.columns)
 
     def locate(self, stamp_ns: int, final: bool) -> Attachment | str | None:
         """The attachment of an instant; None = wait for odometry; a text = why there is none.
@@ -332,13 +307,13 @@ class Track:
         """
         if not self.stamps:
             return 'no_odometry' if final else None
-        newest = self.stamps[-1]
-        after = bisect.bisect_right(self.keyframe_stamps, stamp_ns)
-        if after and self.keyframe_stamps[after - 1] == stamp_ns:
+        newest, keyframe_ns = self.stamps[-1], self.keyframes.stamps
+        after = bisect.bisect_right(keyframe_ns, stamp_ns)
+        if after and keyframe_ns[after - 1] == stamp_ns:
             return Attachment(self._robot, after - 1, self._space.identity)
-        if after == len(self.keyframe_stamps) and not final and newest < stamp_ns + self._window_ns:
+        if after == len(keyframe_ns) and not final and newest < stamp_ns + self._window_ns:
             return None
-        covered = self.keyframe_stamps[0] <= stamp_ns <= newest
+        covered = keyframe_ns[0] <= stamp_ns <= newest
         pose = self._pose_at(stamp_ns) if self._exact or not covered else self.poses[-1]
         if isinstance(pose, str):
             return pose
@@ -347,33 +322,33 @@ class Track:
             return number
         offset = self._space.identity
         if self._exact:
-            offset = self._space.between(self.keyframe_poses[number], pose)
+            offset = self._space.between(self.keyframes[number], pose)
         return Attachment(self._robot, number, offset)
 
     def odometry_at(self, place: Attachment) -> tuple[int, Pose]:
-        """Number (from 1 on) of the segment of an attached instant, and its pose in odometry."""
-        return (bisect.bisect_right(self.segments, place.number),
-                self._space.compose(self.keyframe_poses[place.number], place.offset))
+        """Number of the segment of an attached instant, and its pose in odometry."""
+        return (self.keyframes.segments[place.number],
+                self._space.compose(self.keyframes[place.number], place.offset))
 
     def _keyframe_of(self, stamp_ns: int, after: int) -> int | str:
         """The keyframe that an instant attaches to, of the segment its pose belongs to."""
-        number = max(after - 1, 0)
-        if not 0 < after < len(self.keyframe_stamps):
+        number, keyframe_ns = max(after - 1, 0), self.keyframes.stamps
+        if not 0 < after < len(keyframe_ns):
             return number
-        ahead = self.keyframe_stamps[after] - stamp_ns
-        if after in self.segments:
-            row = bisect.bisect_left(self.stamps, self.keyframe_stamps[after])
-            end = self.stamps[row - 1] if row else self.keyframe_stamps[after - 1]
+        ahead = keyframe_ns[after] - stamp_ns
+        if self.keyframes.segments[after] != self.keyframes.segments[number]:
+            row = bisect.bisect_left(self.stamps, keyframe_ns[after])
+            end = self.stamps[row - 1] if row else keyframe_ns[number]
             if stamp_ns <= end:
                 return number
-            near = self._nearer_side(end, stamp_ns, self.keyframe_stamps[after])
+            near = self._nearer_side(end, stamp_ns, keyframe_ns[after])
             if near is None:
                 return 'odometry_gap'
             return number if near == end else after
         # Where keyframes were thinned, the way to the one before may be long.
         thinned = stamp_ns <= self._thinned_ns
         if (ahead <= self._window_ns or thinned) \
-                and ahead < stamp_ns - self.keyframe_stamps[number]:
+                and ahead < stamp_ns - keyframe_ns[number]:
             number = after
         return number
 
@@ -385,11 +360,11 @@ class Track:
     def _pose_at(self, stamp_ns: int) -> Pose | str:
         """Pose by interpolation, or a bit of extrapolation; a text = why there is none."""
         stamps: Sequence[int] = self.stamps
-        poses: PoseColumn | Sequence[Pose] = self.poses
+        poses: PoseLog | Sequence[Pose] = self.poses
         gap_ns = LONGEST_GAP_NS
-        if stamp_ns < stamps[0] and stamps[0] > self.keyframe_stamps[0]:
+        if stamp_ns < stamps[0] and stamps[0] > self.keyframes.stamps[0]:
             # What was pruned survives as keyframes.
-            stamps, poses, gap_ns = self._all_stamps, self._all_poses, MAX_STAMP_NS
+            stamps, poses, gap_ns = self._all.stamps, self._all, MAX_STAMP_NS
         after = bisect.bisect_left(stamps, stamp_ns)
         if after < len(stamps) and stamps[after] == stamp_ns:
             return poses[after]
@@ -397,7 +372,7 @@ class Track:
         first = min(max(after - 1, 0), len(stamps) - 2)
         second = first + 1
         joined = first >= 0 and stamps[second] - stamps[first] <= gap_ns \
-            and not self._broken(stamps[first], stamps[second])
+            and self._segment_at(stamps[first]) == self._segment_at(stamps[second])
         if not inside:
             end = 0 if after == 0 else len(stamps) - 1
             if abs(stamp_ns - stamps[end]) > self._reach_ns:
@@ -453,22 +428,22 @@ def at_odometry_rate(
     newest keyframe, only the keyframe before counts.
     """
     space = geometry(rotation.shape[-1])
-    stamps, of, row = np.intersect1d(stamps_ns, record.keyframe_stamps_ns, return_indices=True)
-    odometry, origin = space.arrays(record.keyframe_poses[row])
+    messages, keyframes = record
+    stamps, of, row = np.intersect1d(stamps_ns, keyframes.stamps_ns, return_indices=True)
+    odometry, origin = space.arrays(keyframes.poses[row])
     turn = rotation[of] @ np.swapaxes(odometry, 1, 2)
-    segment = record.keyframe_segments[row]
+    segment = keyframes.segments[row]
 
-    message_stamps = record.stamps_ns
-    before = np.searchsorted(stamps, message_stamps, side='right') - 1
+    before = np.searchsorted(stamps, messages.stamps_ns, side='right') - 1
     used = before >= 0
-    used[used] = segment[before[used]] == record.segments[used]
-    first, time = before[used], message_stamps[used]
+    used[used] = segment[before[used]] == messages.segments[used]
+    first, time = before[used], messages.stamps_ns[used]
     second = np.minimum(first + 1, len(stamps) - 1)
     second = np.where(segment[second] == segment[first], second, first)
     span = stamps[second] - stamps[first]
     share = np.where(span > 0, (time - stamps[first]) / np.maximum(span, 1), 0.0)[:, None]
 
-    own_turn, own = space.arrays(record.poses[used])
+    own_turn, own = space.arrays(messages.poses[used])
     ends = [translation[of[k]] + (turn[k] @ (own - origin[k])[:, :, None])[:, :, 0]
             for k in (first, second)]
     # Rotations at that share of the shortest way from one to the other.

@@ -230,7 +230,7 @@ def test_save_is_complete(lived):
         'map.pyfg', 'odometry_rate']
     for robot, way in lived.node.pipeline.frontend.recorded_odometry().items():
         every = np.loadtxt(folder / 'odometry_rate' / f'{robot}.tum')
-        assert len(every) == len(way.stamps_ns) >= len(np.loadtxt(folder / f'{robot}.tum'))
+        assert len(every) == len(way.messages.stamps_ns) >= len(np.loadtxt(folder / f'{robot}.tum'))
     graph = pyfg.read(folder / 'map.pyfg')
     assert graph.n_poses == lived.status.keyframes
     assert len(graph.ranges) == lived.status.ranges
