@@ -362,6 +362,14 @@ def readable(data: bytes) -> bool:
     return data[:2] == LITTLE_ENDIAN
 
 
+def first_stamp(data: bytes) -> int:
+    """Nanoseconds in the header that a message begins with; 0 = none, or not readable."""
+    if len(data) < 12 or not readable(data):
+        return 0
+    seconds, nanoseconds = _STAMP.unpack_from(data, _START)
+    return int(seconds * 1_000_000_000 + nanoseconds)
+
+
 def read_odometry(data: bytes, received_ns: int, robot: str) -> OdometrySample:
     """From the bytes of a `nav_msgs/Odometry`; ValueError or struct.error for anything else."""
     stamp_ns, (frame, child), at = _begin(data, 2)

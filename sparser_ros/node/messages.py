@@ -13,6 +13,7 @@ import struct
 from typing import Any
 
 import numpy as np
+import tf_transformations
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -23,9 +24,9 @@ from ..array_types import Array, Index
 from ..config import ConfigError
 
 try:
-    from rclpy.event_handler import PublisherEventCallbacks
+    from rclpy import event_handler
 except ImportError:  # before Iron
-    from rclpy.qos_event import PublisherEventCallbacks
+    from rclpy import qos_event as event_handler  # type: ignore[no-redef]
 
 
 def message_type(name: str) -> Any:
@@ -56,10 +57,10 @@ def stamp_ns(message: Any) -> int:
     return int(message.sec) * 10**9 + int(message.nanosec)
 
 
-def fill_pose(point: Any, quat: Any, position_xyz: NDArray, quat_xyzw: NDArray) -> None:
-    """Write (3,) and (4,) into message fields x y z and x y z w."""
-    point.x, point.y, point.z = map(float, position_xyz)
-    quat.x, quat.y, quat.z, quat.w = map(float, quat_xyzw)
+def fill_pose(point: Any, quat: Any, matrix: Array) -> None:
+    """Write a rigid motion (4, 4) into message fields x y z and x y z w."""
+    point.x, point.y, point.z = matrix[:3, 3].tolist()
+    quat.x, quat.y, quat.z, quat.w = map(float, tf_transformations.quaternion_from_matrix(matrix))
 
 
 def topic_token(robot: str) -> str:
@@ -77,7 +78,7 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """Paths, markers, beacons: late joiners get the newest one. Profiles are reliable by default."""
 STATUS, TRANSFORMS = QoSProfile(depth=10), QoSProfile(depth=100)
 """The second is what tf2's own broadcaster uses."""
-NO_EVENTS = PublisherEventCallbacks(use_default_callbacks=False)
+NO_EVENTS = event_handler.PublisherEventCallbacks(use_default_callbacks=False)
 """rclpy's two default events of each publisher would be half of what its executor looks at in
 every wake-up. They tell of subscribers with other wishes, which are told so themselves."""
 

@@ -97,7 +97,7 @@ class SparserNode(Node):
         self._restarts = 0
         self._begin, self._said_starting, self._ready = time.monotonic(), False, False
         try:
-            self.outputs = Publishers(self, config, self.pipeline)
+            self.outputs = Publishers(self, self.pipeline)
         except BaseException:
             self.cleanup()
             raise
@@ -107,7 +107,7 @@ class SparserNode(Node):
         self._active = Entities(self)
         config = self.pipeline.config
         try:
-            self.inputs = Subscriptions(self, config, self.pipeline, self.times)
+            self.inputs = Subscriptions(self, self.pipeline, self.times)
             self._commands = Services(self, self.pipeline, self.times, self.reset)
             self._clock_watch = ClockWatch(self)
             self.alarms = Alarms(
@@ -172,7 +172,6 @@ class SparserNode(Node):
         if self._configured is None:
             return
         self.pipeline.configure(config)
-        self.outputs.configure(config)
         if self._active is not None:
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tf_transformations
 from scipy.special import chdtri
 
 from ..array_types import Array, Index, Mask
@@ -26,55 +25,30 @@ ELLIPSE_PROBABILITY = 0.95
 """Share of true positions inside the ellipses drawn, if noise is as claimed."""
 
 
-@dataclass(frozen=True)
-class Transform:
-    """A rigid motion in 3D: x -> rotation x + translation."""
-
-    rotation: Array
-    """(3, 3)."""
-    translation: Array
-    """(3,): metres."""
-
-    def __matmul__(self, other: Transform) -> Transform:
-        return Transform(self.rotation @ other.rotation,
-                         self.rotation @ other.translation + self.translation)
-
-    def inverse(self) -> Transform:
-        """The motion back."""
-        return Transform(self.rotation.T, -self.rotation.T @ self.translation)
-
-    @property
-    def quat_xyzw(self) -> Array:
-        """(4,): the rotation as a unit quaternion."""
-        matrix = np.eye(4)
-        matrix[:3, :3] = self.rotation
-        return np.asarray(tf_transformations.quaternion_from_matrix(matrix))
+def lifted(rotation: Array, translation: Array) -> Array:
+    """(4, 4): a rigid motion of the plane or of space, as a matrix of space."""
+    d, matrix = len(translation), np.eye(4)
+    matrix[:d, :d], matrix[:d, 3] = rotation, translation
+    return matrix
 
 
-def lifted(rotation: Array, translation: Array) -> Transform:
-    """A motion of the plane or of space, as one of space."""
-    d = len(translation)
-    full, offset = np.eye(3), np.zeros(3)
-    full[:d, :d], offset[:d] = rotation, translation
-    return Transform(full, offset)
-
-
-def map_to_odom(solution: Solution, graph: Graph) -> dict[str, Transform]:
-    """T_map_odom of every robot whose pose is stated, from its newest keyframe in the solution.
+def map_to_odom(solution: Solution, graph: Graph) -> dict[str, Array]:
+    """T_map_odom (4, 4) of every robot whose pose is stated, from its newest keyframe in the
+    solution.
 
     T_map_odom = T_map_base(k) inv(T_odom_base(k)): the odometry pose stored with the keyframe
     makes a look-up in the hot path unnecessary.
     """
-    transforms = {}
+    transforms, here, odometry = {}, solution.estimate, graph.poses
     for robot, row in newest_rows(solution, graph, Fix.FLOAT).items():
-        here = lifted(solution.estimate.rotation[row], solution.estimate.translation[row])
-        odometry = lifted(graph.poses.rotation[row], graph.poses.translation[row])
-        transforms[robot] = here @ odometry.inverse()
+        turn = here.rotation[row] @ odometry.rotation[row].T
+        transforms[robot] = lifted(
+            turn, here.translation[row] - turn @ odometry.translation[row])
     return transforms
 
 
 def corrections(
-    before: Mapping[str, Transform], after: Mapping[str, Transform],
+    before: Mapping[str, Array], after: Mapping[str, Array],
     odometry: Callable[[str], tuple[int, Array, Array] | None],
 ) -> dict[str, float]:
     """How far new transforms move the robots, in metres, where their odometry has them now."""
@@ -84,7 +58,7 @@ def corrections(
         if newest is not None:
             here = lifted(newest[1], newest[2])
             moved[robot] = float(np.linalg.norm(
-                (after[robot] @ here).translation - (before[robot] @ here).translation))
+                ((after[robot] - before[robot]) @ here)[:3, 3]))
     return moved
 
 

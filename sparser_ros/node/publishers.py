@@ -33,7 +33,6 @@ from .messages import (
 from .picture import (
     WIPE,
     Marker,
-    Transform,
     beacon_markers,
     corrections,
     lifted,
@@ -63,10 +62,8 @@ class Publishers:
     that: `broadcast()` sends the newest transforms whenever it is called.
     """
 
-    def __init__(self, node: Node, config: SparserConfig, pipeline: Pipeline) -> None:
-        self._node = node
-        self._config = config
-        self._pipeline = pipeline
+    def __init__(self, node: Node, pipeline: Pipeline) -> None:
+        self._node, self._pipeline = node, pipeline
         self._jobs: dict[tuple[str, str], Callable[[], None]] = {}
         """By topic and robot."""
         self._last_markers_s = -1e18
@@ -76,20 +73,20 @@ class Publishers:
         """Newest keyframe of each robot with a pose, (3,); `_covariances` are of these."""
         self.corrections_m: dict[str, float] = {}
         """How far the last solution moved each robot in `map`."""
-        self.map_to_odom = MapToOdom(int(config.node.tf_tolerance_s * 1e9))
+        self.map_to_odom = MapToOdom()
 
         def publisher(kind: Any, topic: str, profile: QoSProfile) -> Publisher:
             return node.create_publisher(kind, topic, profile, event_callbacks=NO_EVENTS)
 
         self._tf = publisher(TFMessage, '/tf', TRANSFORMS)
-        self._stated: dict[str, Transform] = {}
-        """T_map_odom of every robot whose pose is published, located or not."""
+        self._stated: dict[str, Array] = {}
+        """T_map_odom (4, 4) of every robot whose pose is published, located or not."""
         self._paths: dict[str, Publisher] = {}
         self._poses: dict[str, Publisher] = {}
         self._odometry: dict[str, Publisher] = {}
         self._odometry_ns: dict[str, int] = {}
         """Stamp of the newest odometry sent, by robot."""
-        for robot in config.robots:
+        for robot in pipeline.config.robots:
             token = topic_token(robot)
             self._paths[robot] = publisher(Path, f'~/path/{token}', LATCHED)
             self._poses[robot] = publisher(PoseWithCovarianceStamped, f'~/pose/{token}', STATUS)
@@ -98,10 +95,9 @@ class Publishers:
         self._beacons = publisher(MarkerArray, '~/beacons', LATCHED)
         self._shown_beacons: list[Marker] = []
 
-    def configure(self, config: SparserConfig) -> None:
-        """Apply changed live options."""
-        self._config = config
-        self.map_to_odom.tolerance_ns = int(config.node.tf_tolerance_s * 1e9)
+    @property
+    def _config(self) -> SparserConfig:
+        return self._pipeline.config
 
     def publish(self, solution: Solution) -> None:
         """Take over the transforms at once and queue the rest, replacing what is still queued."""
@@ -148,7 +144,8 @@ class Publishers:
                 if not withheld(robot)}
         if not sent or not self._config.node.publish.tf:
             return
-        stamp = self.map_to_odom.next_stamp_ns(self._now_ns())
+        stamp = self.map_to_odom.next_stamp_ns(
+            self._now_ns(), int(self._config.node.tf_tolerance_s * 1e9))
         if stamp is None:
             return
         frames = self._config.frames
@@ -158,8 +155,7 @@ class Publishers:
             stamped.header.stamp = time_message(stamp)
             stamped.header.frame_id = frames.map
             stamped.child_frame_id = self._config.topic(frames.odom, robot)
-            fill_pose(stamped.transform.translation, stamped.transform.rotation,
-                      transform.translation, transform.quat_xyzw)
+            fill_pose(stamped.transform.translation, stamped.transform.rotation, transform)
             message.transforms.append(stamped)
         self._tf.publish(message)
 
@@ -186,13 +182,12 @@ class Publishers:
             message.twist.covariance[0] = -1.0
             publisher.publish(message)
 
-    def _pose(self, message: Any, robot: str, stamp_ns: int, pose: Transform) -> Any:
-        """A message with a pose in `map`, filled in."""
+    def _pose(self, message: Any, robot: str, stamp_ns: int, pose: Array) -> Any:
+        """A message with a pose (4, 4) in `map`, filled in."""
         message.header.stamp = time_message(stamp_ns)
         message.header.frame_id = self._config.frames.map
-        fill_pose(message.pose.pose.position, message.pose.pose.orientation,
-                  pose.translation, pose.quat_xyzw)
-        message.pose.covariance = self._covariance(robot, pose.translation).ravel()
+        fill_pose(message.pose.pose.position, message.pose.pose.orientation, pose)
+        message.pose.covariance = self._covariance(robot, pose[:3, 3]).ravel()
         return message
 
     def clear(self, *, restart_stamps: bool) -> None:
@@ -254,14 +249,13 @@ class MapToOdom:
 
     RESEND_NS = 1000
 
-    def __init__(self, tolerance_ns: int) -> None:
-        self.tolerance_ns = tolerance_ns
-        self.transforms: Mapping[str, Transform] = {}
+    def __init__(self) -> None:
+        self.transforms: Mapping[str, Array] = {}
         """T_map_odom by robot."""
         self._changed = False
         self._last_stamp_ns = 0
 
-    def update(self, transforms: Mapping[str, Transform]) -> None:
+    def update(self, transforms: Mapping[str, Array]) -> None:
         """Replace all transforms by those of a new solution."""
         self.transforms, self._changed = transforms, True
 
@@ -271,11 +265,12 @@ class MapToOdom:
         if restart_stamps:
             self._last_stamp_ns = 0
 
-    def next_stamp_ns(self, now_ns: int) -> int | None:
-        """Stamp of a broadcast now, or None when there is nothing to say or no time to say it."""
+    def next_stamp_ns(self, now_ns: int, tolerance_ns: int) -> int | None:
+        """Stamp of a broadcast now, that much ahead; None when there is nothing to say or no time
+        to say it."""
         if not self.transforms or now_ns <= 0:
             return None
-        stamp = now_ns + self.tolerance_ns
+        stamp = now_ns + tolerance_ns
         if stamp <= self._last_stamp_ns:
             if not self._changed:
                 return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import struct
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -18,19 +17,13 @@ from rclpy.subscription import Subscription
 from rclpy.type_support import check_for_type_support
 
 from ..config import ConfigError
-from ..config.sparser import SparserConfig
 from ..frontend.counters import KINDS
 from ..frontend.inputs import Route
-from ..frontend.samples import readable
+from ..frontend.samples import first_stamp
 from ..graph.finding import Finding
 from .callbacks import CallbackTimes, OnDemandTimer
-from .messages import message_type
+from .messages import event_handler, message_type
 from .pipeline import Pipeline
-
-try:
-    from rclpy.event_handler import SubscriptionEventCallbacks
-except ImportError:  # before Iron
-    from rclpy.qos_event import SubscriptionEventCallbacks
 
 RATE_MEMORY = 0.9
 PATTERN_TYPES = {
@@ -65,7 +58,6 @@ BACKLOG_STEP_S = 0.01
 """Between two slices of work on messages that wait."""
 TOPIC_STEP_S = 0.05
 """Between two topics that are subscribed to."""
-_STAMP = struct.Struct('<iI')
 
 
 @dataclass
@@ -131,21 +123,11 @@ def _fetched(item: Input) -> list[tuple[int, Input, bytes]]:
     return fetched
 
 
-def _header_stamp_ns(data: bytes) -> int:
-    """The stamp of a message that begins with a header; 0 = none, or not readable."""
-    if len(data) < 12 or not readable(data):
-        return 0
-    seconds, nanoseconds = _STAMP.unpack_from(data, 4)
-    return int(seconds * 1_000_000_000 + nanoseconds)
-
-
 class Subscriptions:
     """All inputs of the configuration; topics that match a pattern join as they appear."""
 
-    def __init__(
-        self, node: Node, config: SparserConfig, pipeline: Pipeline, times: CallbackTimes
-    ) -> None:
-        self.node, self.config, self.times = node, config, times
+    def __init__(self, node: Node, pipeline: Pipeline, times: CallbackTimes) -> None:
+        self.node, self.config, self.times = node, pipeline.config, times
         self.inputs: dict[str, Input] = {}
         self._routes = pipeline.recording.inputs
         self._backlog: deque[tuple[Input, bytes, int]] = deque()
@@ -222,7 +204,7 @@ class Subscriptions:
             self.times.timed('data', functools.partial(self._arrived, item)),
             profile,
             raw=True,
-            event_callbacks=SubscriptionEventCallbacks(
+            event_callbacks=event_handler.SubscriptionEventCallbacks(
                 incompatible_qos=self.times.timed(
                     'events', functools.partial(self._incompatible, item, may_change)),
                 message_lost=self.times.timed('events', functools.partial(self._lost, item))),
@@ -243,7 +225,7 @@ class Subscriptions:
             arrived.sort(key=itemgetter(0))
         now = self.node.get_clock().now().nanoseconds
         for _, source, message in arrived:
-            stamp = _header_stamp_ns(message) if source.headed else 0
+            stamp = first_stamp(message) if source.headed else 0
             source.arrived((now - stamp) * 1e-9 if stamp and now else None)
             self._backlog.append((source, message, now))
         if self._work(ARRIVAL_SLICE_S):

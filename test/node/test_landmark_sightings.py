@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from node_world import Scene, World
+from node_world import Scene, World, fill_pose
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from scipy.spatial.transform import Rotation
 from sparser_ros.msg import LandmarkSighting
@@ -11,7 +11,7 @@ from tf2_msgs.msg import TFMessage
 
 from sparser_ros.io import pyfg
 from sparser_ros.linalg.rotations import align
-from sparser_ros.node.messages import fill_pose, time_message
+from sparser_ros.node.messages import time_message
 
 LANDMARKS = {'t1': [8.0, 3.0], 't2': [-6.0, 7.0], 't3': [2.0, -9.0], 't4': [-8.0, -5.0]}
 EVERY, SIGMA_M = 3, 0.03

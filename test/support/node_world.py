@@ -22,9 +22,9 @@ from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.io.simulation import Simulation
 from sparser_ros.io.tum import quats, xyz
 from sparser_ros.linalg.rotations import quat_to_matrix
-from sparser_ros.node.messages import fill_pose, stamp_ns, time_message
+from sparser_ros.node.messages import stamp_ns, time_message
 from sparser_ros.node.node import SparserNode
-from sparser_ros.node.picture import Transform
+from sparser_ros.node.picture import lifted
 
 SECOND = 10**9
 START_S = 300
@@ -70,12 +70,18 @@ def range_message(source, target, stamp, distance, variance=0.01):
     return message
 
 
+def fill_pose(point, quat, position_xyz, quat_xyzw):
+    """Write (3,) and (4,) into message fields x y z and x y z w."""
+    point.x, point.y, point.z = map(float, position_xyz)
+    quat.x, quat.y, quat.z, quat.w = map(float, quat_xyzw)
+
+
 def transform_of(message):
-    """A `Transform` of a Pose or a geometry_msgs/Transform."""
+    """(4, 4) of a Pose or a Transform."""
     point = getattr(message, 'position', None) or message.translation
     turn = getattr(message, 'orientation', None) or message.rotation
-    return Transform(quat_to_matrix(np.array([turn.x, turn.y, turn.z, turn.w])),
-                     np.array([point.x, point.y, point.z]))
+    return lifted(quat_to_matrix(np.array([turn.x, turn.y, turn.z, turn.w])),
+                  np.array([point.x, point.y, point.z]))
 
 
 class Scene:
@@ -238,6 +244,6 @@ class World:
         return self.node.pipeline.frontend.counters.as_dict()
 
     def transforms(self):
-        """[(stamp_ns, child frame, Transform)] in order of arrival."""
+        """[(stamp_ns, child frame, (4, 4))] in order of arrival."""
         return [(stamp_ns(one.header.stamp), one.child_frame_id, transform_of(one.transform))
                 for message in self.heard['/tf'] for one in message.transforms]
