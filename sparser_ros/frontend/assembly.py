@@ -107,9 +107,8 @@ class Intake(ABC):
         self._timeout_ns = nanoseconds(shared.config.stamps.timeout_s)
         self.counters = shared.counters.kind(self.kind)
         self._waiting: list[Pending] = []
-        self._last_ns: OrderedDict[Hashable, int] = OrderedDict()
-        """Newest stamp of each source."""
-        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._known: OrderedDict[Hashable, Any] = OrderedDict()
+        """Newest stamp of each source, and measurements."""
 
     @abstractmethod
     def check(self, sample: Any, stamp_ns: int) -> Any:
@@ -137,20 +136,20 @@ class Intake(ABC):
 
     def _one_too_many(self, source: Hashable, stamp_ns: int, interval_s: float) -> str:
         """Why a sample of a source is one too many, '' = it is not, and is remembered."""
-        last = self._last_ns.get(source)
+        last = self._known.get(source)
         if stamp_ns == last:
             return 'duplicate'
         if last is not None and abs(stamp_ns - last) < nanoseconds(interval_s):
             return 'decimated'
-        remember(self._last_ns, source, stamp_ns)
+        remember(self._known, source, stamp_ns)
         self._clock.follow(stamp_ns)
         return ''
 
     def _second_copy(self, measurement: Hashable) -> bool:
         """True for a measurement that came before; another one is remembered."""
-        known = measurement in self._seen
+        known = measurement in self._known
         if not known:
-            remember(self._seen, measurement)
+            remember(self._known, measurement)
         return known
 
     def _released(self, flush: bool) -> Iterable[Pending]:

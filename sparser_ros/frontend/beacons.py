@@ -91,7 +91,7 @@ class BeaconIntake(Intake):
 
     def _surplus(self, pending: PendingBeacon) -> str:
         """Why a measurement is one too many, beyond the rates or too soon after another, or ''."""
-        last = self._last_ns.get(pending.stream)
+        last = self._known.get(pending.stream)
         if last is not None and abs(pending.stamp_ns - last) < self._interval_ns:
             return 'decimated'
         who = self._limit.exceeded(pending.stamp_ns, pending.pair)
@@ -100,7 +100,7 @@ class BeaconIntake(Intake):
                 f'{self.kind[:-1]}_flood', who, f'{self.kind} {who} come faster than '
                 f'{self.limits}: dropped'))
             return 'rate_limit'
-        remember(self._last_ns, pending.stream, pending.stamp_ns)
+        remember(self._known, pending.stream, pending.stamp_ns)
         return ''
 
     def _released(self, flush: bool) -> Iterator[PendingBeacon]:

@@ -130,7 +130,7 @@ class Fixes(Intake):
 
     def _position_variance(self, sample: FixSample) -> float:
         """Mean variance per axis of the dimension, m^2."""
-        spread = np.diagonal(sample.position_covariance)[: self._space.dimension]
+        spread = np.diagonal(sample.covariance)[:self._space.dimension]
         with np.errstate(over='ignore', invalid='ignore'):
             # Finite extremes may add up to infinity, which is refused below.
             move = float(np.mean(spread))
@@ -149,11 +149,9 @@ class Fixes(Intake):
         if options.use == 'position' or sample.quat_xyzw is None:
             return None
         turn = math.nan
-        if sample.orientation_covariance is not None:
-            diagonal = np.diagonal(sample.orientation_covariance)
-            diagonal = diagonal[2:] if self._space.dimension == 2 else diagonal
-            if np.all(diagonal > 0):
-                turn = float(np.mean(diagonal))
+        diagonal = np.diagonal(sample.covariance)[5 if self._space.dimension == 2 else 3:]
+        if np.all(diagonal > 0):
+            turn = float(np.mean(diagonal))
         usable = math.isfinite(turn)
         if options.use == 'pose':
             return turn if usable else options.sigma_rad**2

@@ -120,10 +120,10 @@ class FixSample(RobotSample):
 
     kind: ClassVar[str] = 'fixes'
     position_xyz: Array
-    position_covariance: Array
+    covariance: Array
+    """(6, 6)."""
     quat_xyzw: Array | None = None
     """None = position only."""
-    orientation_covariance: Array | None = None
     frame_id: str = ''
     antenna: str = ''
     """Frame of what the position is of; '' = configured."""
@@ -291,8 +291,7 @@ def fix(msg: Message, received_ns: int, robot: str, datum: Datum | None = None) 
         return _satellite(msg, received_ns, robot, datum)
     position, full, quat = _placed(msg)
     return FixSample(
-        robot, stamp(msg.header.stamp), received_ns, position, full[:3, :3], quat,
-        None if quat is None else full[3:, 3:], msg.header.frame_id)
+        robot, stamp(msg.header.stamp), received_ns, position, full, quat, msg.header.frame_id)
 
 
 def landmark_pose(msg: Message, received_ns: int, robot: str, landmark: str) -> SightingSample:
@@ -346,12 +345,12 @@ def _satellite(msg: Message, received_ns: int, robot: str, datum: Datum | None) 
         reason = 'out_of_bounds'
     if reason or datum is None:
         return Refused('fixes', reason)
-    spread = covariance(msg.position_covariance, 3)
-    if msg.position_covariance_type == 0:
-        spread = np.zeros((3, 3))
+    full = np.zeros((6, 6))
+    if msg.position_covariance_type != 0:
+        full[:3, :3] = datum.rotation @ covariance(msg.position_covariance, 3) @ datum.rotation.T
     return FixSample(
-        robot, stamp(msg.header.stamp), received_ns, datum.to_map(*values),
-        datum.rotation @ spread @ datum.rotation.T, antenna=msg.header.frame_id, satellite=True)
+        robot, stamp(msg.header.stamp), received_ns, datum.to_map(*values), full,
+        antenna=msg.header.frame_id, satellite=True)
 
 
 # -- from bytes ----------------------------------------------------------------------------------

@@ -233,10 +233,10 @@ def test_satellite_fixes():
     (fix,) = decoded(found, '/A/gps', satellite(52.0001, 4.4, 12.0))
     # x points north, y west: 1e-4 degrees of latitude are 11.13 m there.
     assert fix.position_xyz == pytest.approx([11.127, 0.0, 2.0], abs=2e-3)
-    assert np.diag(fix.position_covariance) == pytest.approx([1.0, 4.0, 9.0])
+    assert np.diag(fix.covariance)[:3] == pytest.approx([1.0, 4.0, 9.0])
     assert fix.quat_xyzw is None
     (unknown,) = decoded(found, '/A/gps', satellite(52.0, 4.4, kind=0))
-    assert not unknown.position_covariance.any()
+    assert not unknown.covariance.any()
     assert decoded(found, '/A/gps', satellite(52.0, 4.4, status=-1)) == [
         Refused('fixes', 'no_satellite_fix')]
     assert decoded(found, '/A/gps', satellite(math.nan, 4.4)) == [

@@ -144,8 +144,7 @@ def test_antennas_cameras_and_receivers_sit_where_their_frames_do(dimension):
             distance = np.linalg.norm(
                 a.antenna(t + late, levers['A']) - b.antenna(t + late, levers['B']))
             frontend.add(range_sample(one, other, t + late, distance, frame_id=f'{one}/antenna'))
-        frontend.add(fix_sample(
-            a, t, levers['A'], antenna='A/antenna', quat_xyzw=None, orientation_covariance=None))
+        frontend.add(fix_sample(a, t, levers['A'], antenna='A/antenna', quat_xyzw=None))
         turn, move = b.pose(t)
         place = mounted[:3, :3].T @ (turn.T @ (tag - move) - mounted[:3, 3])
         frontend.add(sighting_sample(b, t, 'tag', tag, position_xyz=place, frame_id='B/antenna'))

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from sparser_ros.config import SparserConfig
 from sparser_ros.frontend import (
@@ -22,6 +23,7 @@ START = 1_000 * SECOND
 NAN = float('nan')
 POSE_COVARIANCE = np.diag([0.01] * 3 + [0.001] * 3)
 TWIST_COVARIANCE = np.diag([0.04] * 3 + [0.01] * 3)
+FIX_POSITION, FIX_ORIENTATION = np.eye(3) * 0.04, np.eye(3) * 0.01
 
 
 def config(**values) -> SparserConfig:
@@ -119,14 +121,17 @@ def closure_sample(one, t_one, other, t_other, **changes) -> ClosureSample:
         'covariance': np.diag([0.01] * 3 + [0.002] * 3), **changes})
 
 
-def fix_sample(body, t, lever=None, **changes) -> FixSample:
+def fix_sample(
+    body, t, lever=None, position_covariance=FIX_POSITION, orientation_covariance=FIX_ORIENTATION,
+    **changes,
+) -> FixSample:
     """The true pose of an antenna in map, heading included."""
     rotation, _ = body.pose(t)
     return FixSample(**{
         'robot': body.name, 'stamp_ns': ns(t), 'received_ns': ns(t),
         'position_xyz': body.antenna(t, np.zeros(3) if lever is None else lever),
-        'position_covariance': np.eye(3) * 0.04, 'quat_xyzw': matrix_to_quat(rotation),
-        'orientation_covariance': np.eye(3) * 0.01, 'frame_id': 'map', **changes})
+        'covariance': block_diag(position_covariance, orientation_covariance),
+        'quat_xyzw': matrix_to_quat(rotation), 'frame_id': 'map', **changes})
 
 
 def drive(frontend: Frontend, robots: list[Robot], seconds: float, period: float = 0.1) -> None:

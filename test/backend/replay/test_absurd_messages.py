@@ -56,8 +56,7 @@ class Drive:
         noise = FIX_SIGMA_M * np.random.default_rng(round(t * 10)).normal(size=3)
         place = self.body.antenna(t, np.zeros(3)) + noise + offset
         return fix_sample(self.body, t, position_xyz=place * [1, 1, 0], **{
-            'position_covariance': np.eye(3) * FIX_SIGMA_M**2, 'quat_xyzw': None,
-            'orientation_covariance': None, **changes})
+            'position_covariance': np.eye(3) * FIX_SIGMA_M**2, 'quat_xyzw': None, **changes})
 
     def play(self, extra=(), fixes=None):
         """Drive to the end; `extra` are (seconds, sample), `fixes` samples by second."""
@@ -140,7 +139,7 @@ ABSURD = {
         BODY, 2.0, BODY, 20.0, quat_xyzw=np.array([0, 0, 1.0, 0]), covariance=np.eye(6) * SURE)),
     'a fix 5 km off': ('point_priors', fix_sample(
         BODY, 20.05, position_xyz=far(5e3), position_covariance=np.eye(3) * SURE,
-        quat_xyzw=None, orientation_covariance=None)),
+        quat_xyzw=None)),
     'a fix that turns': ('pose_priors', fix_sample(
         BODY, 20.05, quat_xyzw=np.array([0, 0, 1.0, 0]), orientation_covariance=np.eye(3) * SURE)),
     'an antenna 20 m away': ('frames', frame(far(20.0))),
