@@ -56,11 +56,11 @@ class Alarms:
 
     def __init__(
         self, node: Node, pipeline: Pipeline, inputs: Subscriptions, times: CallbackTimes,
-        clock: ClockWatch, hints: Sequence[str] = (),
+        hints: Sequence[str],
     ) -> None:
         """`hints`: what does not go together in the configuration."""
         self._node, self._pipeline, self._inputs, self._times = node, pipeline, inputs, times
-        self._clock_watch, self._hints = clock, hints
+        self.clock, self._hints = ClockWatch(node), hints
         self._begin = time.monotonic()
         self._rival_since: dict[str, float] = {}
         self._logged: set[Key] = set()
@@ -90,7 +90,7 @@ class Alarms:
     def look_around(self) -> None:
         """Look at inputs, clock and other nodes; each finding is logged when it begins."""
         self._around = (
-            *self._silence(), *self._clock_watch.findings(), *self._time_mismatch(),
+            *self._silence(), *self.clock.findings(), *self._time_mismatch(),
             *self._rivals(), *self._inputs.findings(),
             *(Finding('configuration', text, text) for text in self._hints))
         told = (*self._around, *(finding for finding in self._pipeline.frontend.findings

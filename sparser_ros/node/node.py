@@ -17,7 +17,7 @@ from ..backend.session.solution import Location, Solution
 from ..config import SparserError
 from ..config.sparser import SparserConfig
 from . import saving
-from .alarms import Alarms, ClockWatch
+from .alarms import Alarms
 from .callbacks import CallbackTimes, OnDemandTimer
 from .messages import deserialise
 from .parameters import Parameters
@@ -109,10 +109,8 @@ class SparserNode(Node):
         try:
             self.inputs = Subscriptions(self, self.pipeline, self.times)
             self._commands = Services(self, self.pipeline, self.times, self.reset)
-            self._clock_watch = ClockWatch(self)
             self.alarms = Alarms(
-                self, self.pipeline, self.inputs, self.times, self._clock_watch,
-                self.parameters.hints)
+                self, self.pipeline, self.inputs, self.times, self.parameters.hints)
             self._status = StatusPublisher(
                 self, self.pipeline, self.inputs, self.outputs, self.alarms, self.times)
             self._timers_of(config)
@@ -186,15 +184,15 @@ class SparserNode(Node):
 
     def _steady(self) -> bool:
         """Whether the clock goes on as before."""
-        self._jumped_back |= self._clock_watch.look()
-        return self._clock_watch.trusted and not self._jumped_back
+        self._jumped_back |= self.alarms.clock.look()
+        return self.alarms.clock.trusted and not self._jumped_back
 
     def _intake(self) -> None:
         wanted = self.pipeline.config.node.reset_on_time_jump
         self._steady()
         jumped, self._jumped_back = self._jumped_back, False
         if wanted and jumped:
-            self.reset(self._clock_watch.words, restart_stamps=True)
+            self.reset(self.alarms.clock.words, restart_stamps=True)
         elif wanted and self.pipeline.frontend.time_jump:
             self.reset('the stamps of the odometry jumped back')
         self.pipeline.intake()
