@@ -221,9 +221,9 @@ def _compared(topics: list[TopicSurvey], config: SparserConfig) -> list[str]:
     from ..frontend.inputs import Inputs, topic_findings
     from ..frontend.radios import Radios
 
-    radios = Radios(config)
+    configured = Radios(config).configured
     for name in sorted(set().union(*(topic.radios for topic in topics))):
-        if name not in radios:
+        if name not in configured:
             print(f'warning: radio {name!r} is not configured and becomes a beacon')
     lacks = []
     for finding in topic_findings(

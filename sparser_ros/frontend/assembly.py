@@ -105,7 +105,7 @@ class Intake(ABC):
         self._shared, self._config, self._space = shared, shared.config, shared.space
         self._clock, self._events = shared.clock, shared.events
         self._timeout_ns = nanoseconds(shared.config.stamps.timeout_s)
-        self.counters = shared.counters.kind(self.kind)
+        self.counters = shared.counters[self.kind]
         self._waiting: list[Pending] = []
         self._known: OrderedDict[Hashable, Any] = OrderedDict()
         """Newest stamp of each source, and measurements."""

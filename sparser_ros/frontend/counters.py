@@ -85,43 +85,31 @@ class KindCounters:
         }
 
 
-@dataclass
-class Counters:
-    """Counts of all kinds of input, and of time jumps."""
+class Counters(dict[str, KindCounters]):
+    """Counts of all kinds of input, by `KINDS`, and of time jumps."""
 
-    odometry: KindCounters = field(default_factory=KindCounters)
-    ranges: KindCounters = field(default_factory=KindCounters)
-    sightings: KindCounters = field(default_factory=KindCounters)
-    closures: KindCounters = field(default_factory=KindCounters)
-    fixes: KindCounters = field(default_factory=KindCounters)
-    heights: KindCounters = field(default_factory=KindCounters)
-    attitudes: KindCounters = field(default_factory=KindCounters)
-    frames: KindCounters = field(default_factory=KindCounters)
-    time_jumps: int = 0
-
-    def kind(self, name: str) -> KindCounters:
-        """The counters of one of `KINDS`."""
-        counters: KindCounters = getattr(self, name)
-        return counters
+    def __init__(self) -> None:
+        super().__init__((kind, KindCounters()) for kind in KINDS)
+        self.time_jumps = 0
 
     @property
     def received(self) -> int:
         """Messages of all kinds."""
-        return sum(kind.received for kind in map(self.kind, KINDS))
+        return sum(kind.received for kind in self.values())
 
     @property
     def dropped(self) -> int:
         """Refusals of all kinds."""
-        return sum(kind.dropped.total() for kind in map(self.kind, KINDS))
+        return sum(kind.dropped.total() for kind in self.values())
 
     @property
     def internal_errors(self) -> int:
         """Samples at which this package raised an exception."""
         return sum(kind.dropped['internal_error'] + kind.warnings['internal_error']
-                   for kind in map(self.kind, KINDS))
+                   for kind in self.values())
 
     def as_dict(self) -> dict[str, Any]:
-        return {**{name: self.kind(name).as_dict() for name in KINDS},
+        return {**{name: kind.as_dict() for name, kind in self.items()},
                 'time_jumps': self.time_jumps, 'internal_errors': self.internal_errors}
 
 

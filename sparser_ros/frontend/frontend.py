@@ -78,7 +78,7 @@ class Frontend:
         return sum(self._fed(sample, route.topic) for sample in samples)
 
     def _fed(self, sample: Sample, topic: str) -> bool:
-        counters = self.counters.kind(sample.kind)
+        counters = self.counters[sample.kind]
         waiting = counters.waiting
         try:
             if self.add(sample):
@@ -98,7 +98,7 @@ class Frontend:
 
         True does not yet mean that odometry is believed, or that odometry will cover the sample.
         """
-        counters = self.counters.kind(sample.kind)
+        counters = self.counters[sample.kind]
         counters.receive()
         if isinstance(sample, Refused):
             return counters.drop(sample.reason)

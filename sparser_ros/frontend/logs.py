@@ -84,7 +84,7 @@ def from_logs(
     # Warn of what was left out, and of what looks wrong.
     texts = [f'{counts.dropped.total()} of {counts.received} rows of {kind} left out: ' + ', '.join(
         f'{reason} {count}' for reason, count in sorted(counts.dropped.items()))
-        for kind in ('odometry', 'ranges') if (counts := frontend.counters.kind(kind)).dropped]
+        for kind in ('odometry', 'ranges') if (counts := frontend.counters[kind]).dropped]
     texts += [finding.text for finding in (
         *frontend.findings, *(finding for _, finding in frontend.events))]
     for text in dict.fromkeys(texts):

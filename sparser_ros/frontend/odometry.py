@@ -185,7 +185,7 @@ class OdometryGate:
     def __init__(self, number: int, shared: Shared) -> None:
         self.robot, self.track = shared.config.robots[number], shared.tracks[number]
         self._space, self._clock, self._events = shared.space, shared.clock, shared.events
-        self._counters = shared.counters.odometry
+        self._counters = shared.counters['odometry']
         self._rule = StepRule(shared.config.odometry, shared.space)
         self.buffer = ReorderBuffer()
         self.mounting = Mounting(shared.config, self.robot, shared.frames)
@@ -340,7 +340,7 @@ class Odometry:
 
     def __init__(self, shared: Shared) -> None:
         self._config, self._clock, self._events = shared.config, shared.clock, shared.events
-        self._shared, self._counters = shared, shared.counters.odometry
+        self._shared, self._counters = shared, shared.counters['odometry']
         self._gates = {robot: OdometryGate(number, shared)
                        for number, robot in enumerate(shared.config.robots)}
         self._told_late: set[tuple[str, str]] = set()

@@ -65,9 +65,6 @@ class Radios:
         self.n_new = 0
         """Beacons that are not configured."""
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._radios
-
     def find(self, name: str, ignore_unknown: bool | None = None) -> Radio | None:
         """The radio, or landmark, of that name; None = not configured and unknown ones are ignored
         (radios as `ranges.unknown_radios` says).

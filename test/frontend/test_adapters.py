@@ -72,7 +72,7 @@ def test_a_path_that_leads_nowhere_is_told_with_the_fields_that_there_are():
     assert (finding.kind, finding.subject) == ('refused_unreadable', '/uwb')
     assert finding.text == ("3 of the messages on /uwb dropped: fields.range: Info has no field "
                             "'rnge'; it has metres, sigma")
-    assert frontend.counters.ranges.dropped == {'unreadable': 3}
+    assert frontend.counters['ranges'].dropped == {'unreadable': 3}
 
 
 def test_parallel_arrays():
@@ -246,7 +246,7 @@ def test_satellite_fixes():
     for latitude, longitude in ((0.0, 0.0), (-52.0, 4.4), (52.0, 14.4), (95.0, 4.4)):
         assert not feed(frontend, route, satellite(latitude, longitude), ns(1.0))
     assert feed(frontend, route, satellite(52.01, 4.41), ns(1.0))
-    assert frontend.counters.fixes.dropped == {'far_from_datum': 3, 'out_of_bounds': 1}
+    assert frontend.counters['fixes'].dropped == {'far_from_datum': 3, 'out_of_bounds': 1}
     (told,) = [one for one in frontend.findings if 'far_from_datum' in one.kind]
     assert told.subject == '/A/gps' and told.value == 3
     assert told.text.startswith('3 of the messages on /A/gps dropped')

@@ -37,7 +37,7 @@ def assert_same(graph, back, counters):
     assert back.n_poses == graph.n_poses
     assert sorted(back.landmarks.names) == sorted(graph.landmarks.names)
     for kind in ('odometry', 'ranges', 'sightings', 'closures', 'fixes'):
-        count = counters.kind(kind)
+        count = counters[kind]
         assert count.received == count.accepted and not count.warnings, kind
     # The front-end numbers poses in order of time, landmarks in order of appearance.
     place = np.empty(back.n_poses, dtype=int)

@@ -108,7 +108,7 @@ def test_what_is_no_measurement_is_counted_by_reason(kind, changes, reason):
     assert frontend.take(flush=True) is None and not frontend.time_jump
     # Frames of cameras may still come, and odometry of then.
     assert not believed or reason in ('unknown_frame', 'before_odometry')
-    counted = frontend.counters.kind(sample.kind)
+    counted = frontend.counters[sample.kind]
     assert counted.dropped == {reason: 1} and counted.balanced
     assert frontend.newest_stamp_ns == ns(1.0)
     if reason == 'unknown_frame':
@@ -122,13 +122,13 @@ def test_an_angle_in_all_four_components_is_no_rotation_even_where_its_norm_is_1
     for step in range(200):
         frontend.add(A.odometry(
             step / 10, quat_xyzw=np.full(4, math.sin(step / 10) + 0.003)))
-    assert frontend.counters.odometry.accepted == 0 and frontend.take(flush=True) is None
-    assert frontend.counters.odometry.dropped['among_absurd'] > 10
+    assert frontend.counters['odometry'].accepted == 0 and frontend.take(flush=True) is None
+    assert frontend.counters['odometry'].dropped['among_absurd'] > 10
     # What is right is believed from the tenth message on.
     for step in range(200, 230):
         frontend.add(A.odometry(step / 10))
     frontend.take(flush=True)
-    assert frontend.counters.odometry.accepted == 21
+    assert frontend.counters['odometry'].accepted == 21
 
 
 @pytest.mark.parametrize(('covariance', 'warning'), [
@@ -152,8 +152,8 @@ def test_unusable_odometry_covariance_falls_back_to_the_configured_noise(
         frontend.add(robot.odometry(t, covariance))
         covariance = covariance / 2
     graph = graph_of(frontend).validate()
-    assert frontend.counters.odometry.warnings == {warning: 1}
-    assert frontend.counters.odometry.accepted == 2
+    assert frontend.counters['odometry'].warnings == {warning: 1}
+    assert frontend.counters['odometry'].accepted == 2
     travel = np.linalg.norm(robot.velocity) * 0.5
     turn = robot.rate * 0.5 * np.linalg.norm(robot.axis)
     move = 0.02**2 * travel + 0.01**2 * turn + 0.002**2 * 0.5
@@ -173,9 +173,9 @@ def test_unusable_covariances_of_other_kinds_fall_back_as_well():
     assert graph.relative_poses.kappa[closures] == pytest.approx([1 / 0.03**2] * 2)
     assert graph.point_priors.precision == pytest.approx([1.0])
     assert len(graph.sightings) == 3 and np.all(np.abs(np.log10(graph.sightings.tau)) < 3)
-    assert frontend.counters.closures.warnings == {'covariance_not_finite': 1}
-    assert frontend.counters.fixes.warnings == {'covariance_zero': 1}
-    assert frontend.counters.sightings.warnings.total() == 3
+    assert frontend.counters['closures'].warnings == {'covariance_not_finite': 1}
+    assert frontend.counters['fixes'].warnings == {'covariance_zero': 1}
+    assert frontend.counters['sightings'].warnings.total() == 3
 
 
 def test_no_kind_is_more_certain_than_its_floor(dimension):
@@ -199,8 +199,8 @@ def test_no_kind_is_more_certain_than_its_floor(dimension):
     assert edges.kappa[~edges.odometry] == pytest.approx([rotation * 1e6])
     for weight in (graph.ranges.precision, graph.sightings.tau, graph.pose_priors.tau):
         assert weight == pytest.approx([1 / 0.005**2])
-    assert frontend.counters.closures.warnings == {'too_certain': 1}
-    assert frontend.counters.fixes.warnings == {'too_certain': 1}
+    assert frontend.counters['closures'].warnings == {'too_certain': 1}
+    assert frontend.counters['fixes'].warnings == {'too_certain': 1}
 
 
 EXTREMES = [0.0, 1e-320, 1e-160, 1e-12, 1.0, -1.0, 1e6, 1e160, -1e160, 1e200, 1e308, -1e308,
@@ -271,8 +271,8 @@ def test_whatever_comes_all_is_counted_the_graph_is_bounded_and_good_data_are_ta
         else:
             frontend.add(bad_sample(
                 kind, robots, values, stamps, names, min(t, 5.0 + 0.01 * number)))
-        assert all(frontend.counters.kind(one).balanced for one in counters.KINDS)
-    before = {k: frontend.counters.kind(k).accepted for k in ('odometry', 'ranges', 'closures')}
+        assert all(frontend.counters[one].balanced for one in counters.KINDS)
+    before = {k: frontend.counters[k].accepted for k in ('odometry', 'ranges', 'closures')}
     for step in range(60, 160):
         for robot in robots:
             frontend.add(robot.odometry(0.1 * step))
@@ -286,18 +286,18 @@ def test_whatever_comes_all_is_counted_the_graph_is_bounded_and_good_data_are_ta
         landmarks.names, np.nan_to_num(landmarks.position), landmarks.fixed)).validate()
     assert_bounded(graph)
     for kind in counters.KINDS:
-        count = frontend.counters.kind(kind)
+        count = frontend.counters[kind]
         assert count.balanced and count.waiting == 0, (kind, count)
     assert frontend.counters.internal_errors == 0
     # Recovery: what is good is taken again, but for the few that decide about a jump.
     counted = frontend.counters
-    assert counted.odometry.accepted - before['odometry'] >= 200 - 8
-    assert counted.ranges.accepted - before['ranges'] >= 100 - 8
-    assert counted.closures.accepted - before['closures'] >= 1
-    assert len(graph.ranges) == counted.ranges.accepted
-    assert len(graph.sightings) == counted.sightings.accepted
+    assert counted['odometry'].accepted - before['odometry'] >= 200 - 8
+    assert counted['ranges'].accepted - before['ranges'] >= 100 - 8
+    assert counted['closures'].accepted - before['closures'] >= 1
+    assert len(graph.ranges) == counted['ranges'].accepted
+    assert len(graph.sightings) == counted['sightings'].accepted
     assert len(graph.pose_priors) + np.sum(
-        graph.point_priors.point >= 0) == counted.fixes.accepted
+        graph.point_priors.point >= 0) == counted['fixes'].accepted
 
 
 def test_errors_of_a_message_and_of_this_package_are_told_apart(caplog, monkeypatch):
@@ -308,13 +308,13 @@ def test_errors_of_a_message_and_of_this_package_are_told_apart(caplog, monkeypa
         yield
 
     assert feed(frontend, Route('/a', 't', 'odometry', unreadable), None, 0) == 0
-    assert frontend.counters.odometry.dropped == {'unreadable': 1}
+    assert frontend.counters['odometry'].dropped == {'unreadable': 1}
     assert frontend.counters.internal_errors == 0
 
     monkeypatch.setattr(frontend._odometry, 'add', lambda *_: 1 / 0)
     route = Route('/a', 't', 'odometry', lambda message, _: [message])
     assert feed(frontend, route, A.odometry(0.0), 0) == 0
-    assert frontend.counters.odometry.dropped == {'unreadable': 1, 'internal_error': 1}
+    assert frontend.counters['odometry'].dropped == {'unreadable': 1, 'internal_error': 1}
     assert frontend.counters.internal_errors == 1
     assert 'ZeroDivisionError' in caplog.text
     assert any('errors of this package' in found.text for found in frontend.findings)

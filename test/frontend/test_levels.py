@@ -110,7 +110,7 @@ def test_numbers_without_a_stamp_and_of_named_fields():
         (3.5, '/A/local', M(z=NAN)),
         (4.5, '/A/local', M(y=1.0))])
     assert sorted(increment.heights.height_m) == [7.0, 7.0]
-    assert frontend.counters.heights.dropped == {'not_finite': 1, 'unreadable': 1}
+    assert frontend.counters['heights'].dropped == {'not_finite': 1, 'unreadable': 1}
 
 
 def test_an_imu_speaks_for_odometry_that_knows_no_vertical():
@@ -131,7 +131,7 @@ def test_an_imu_speaks_for_odometry_that_knows_no_vertical():
         (time + 1, '/A/imu', imu(Robot('A', 3, 1), unknown=-1.0))])
     own = increment.poses.robot[increment.verticals.i] == 0
     assert np.sum(own) == 1
-    assert frontend.counters.attitudes.dropped == {'odometry_says': 1, 'no_orientation': 1}
+    assert frontend.counters['attitudes'].dropped == {'odometry_says': 1, 'no_orientation': 1}
     row = int(increment.verticals.i[own][0])
     # Up in map, as the pose of the keyframe in map has it.
     at = (increment.poses.stamp_ns[row] - START) / 1e9
@@ -229,7 +229,7 @@ def test_a_frozen_altimeter_is_named_and_its_readings_refused():
     held = {}
     frontend, _ = flown(change=lambda t, h: held.setdefault('h', h) if t > 20 else h)
     assert told(frontend, 'altimeter_frozen') and not told(frontend, 'odometry_tilted')
-    assert frontend.counters.heights.dropped['frozen'] > 50
+    assert frontend.counters['heights'].dropped['frozen'] > 50
 
 
 @pytest.mark.parametrize('turn', [
@@ -240,7 +240,7 @@ def test_an_imu_that_is_turned_is_named_with_its_mount(turn):
     frontend, increments = flown(seed=1, mount=mount.as_matrix())
     turned = told(frontend, 'imu_turned')
     if max(map(abs, turn)) < 10:
-        assert not turned and not frontend.counters.attitudes.dropped['turned']
+        assert not turned and not frontend.counters['attitudes'].dropped['turned']
         return
     assert 'the IMU of A' in turned[-1].text
     angles = [float(x) for x in turned[-1].text.partition('[')[2].partition(']')[0].split(',')]

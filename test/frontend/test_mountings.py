@@ -76,8 +76,8 @@ def test_keyframes_are_those_of_the_base(dimension, mounted, configured, step_of
     assert np.allclose(one.poses.translation, other.poses.translation)
     assert np.allclose(one.poses.rotation, other.poses.rotation)
     assert np.array_equal(one.poses.stamp_ns, other.poses.stamp_ns)
-    assert not sensed.findings and not sensed.counters.odometry.warnings
-    assert sensed.counters.odometry.accepted == 100 and sensed.counters.odometry.balanced
+    assert not sensed.findings and not sensed.counters['odometry'].warnings
+    assert sensed.counters['odometry'].accepted == 100 and sensed.counters['odometry'].balanced
 
 
 def test_without_them_the_sensor_counts_as_the_base_for_good():
@@ -106,7 +106,7 @@ def test_a_frame_that_moves_far_is_believed_at_the_second_message():
     assert frontend.add(near) and not frontend.add(far) and frontend.add(near)
     assert not frontend.add(far) and frontend.add(far) and not frontend.add(near)
     assert frontend.frames.between('A/base_link', 'tag')[0] == far.position_xyz[0]
-    assert frontend.counters.frames.dropped == {'unconfirmed': 3}
+    assert frontend.counters['frames'].dropped == {'unconfirmed': 3}
 
 
 def test_frames_are_joined_and_cut_by_every_transform():
@@ -116,7 +116,7 @@ def test_frames_are_joined_and_cut_by_every_transform():
     for _ in range(80):
         parent, child = map(str, rng.choice(9, 2, replace=False))
         sample = frame(parent, child, transform(rng.normal(size=6).tolist()))
-        if asked.add(sample, frontend.counters.frames):
+        if asked.add(sample, frontend.counters['frames']):
             known[child] = sample
         fresh = StaticFrames()
         fresh.restore({one.child: (one.parent, (*one.position_xyz, *one.quat_xyzw))
@@ -160,7 +160,7 @@ def test_sightings_wait_for_the_place_of_their_camera():
     frontend, (a, _) = driven(3.0, **{'sightings.new_landmark_sightings': 1})
     frontend.add(sighting_sample(a, 1.0, 'tag', np.array([3.0, 1.0, 0.0]), frame_id='A/eye'))
     graph = graph_of(frontend, flush=False)
-    assert frontend.counters.sightings.waiting == 1
+    assert frontend.counters['sightings'].waiting == 1
     frontend.add(frame('A/base_link', 'A/eye', transform(HALF)))
     assert len(graph_of(frontend, graph=graph).sightings) == 1
-    assert frontend.counters.sightings.balanced and not frontend.findings
+    assert frontend.counters['sightings'].balanced and not frontend.findings

@@ -62,7 +62,7 @@ def test_possible_motion_is_one_segment_and_no_word(dimension, seed, period):
         assert not number or frontend.latest_odometry('A')[0] == sample.stamp_ns, 'it waits'
     assert segments(graph_of(frontend)) == 1
     assert frontend.findings == () and not frontend.events
-    assert frontend.counters.odometry.accepted == frontend.counters.odometry.received
+    assert frontend.counters['odometry'].accepted == frontend.counters['odometry'].received
 
 
 @pytest.mark.parametrize('metres', [2.0, 38.0, 4000.0])
@@ -78,8 +78,8 @@ def test_a_jump_begins_a_segment_and_is_named(dimension, seed, metres):
     assert finding.subject == 'A' and 'the odometry of A jumped by' in finding.text
     assert finding.value == pytest.approx(metres, abs=0.5)
     assert '10.0 s after its start' in finding.text
-    assert frontend.counters.odometry.accepted == len(samples)
-    assert frontend.counters.ranges.accepted == len(heard)
+    assert frontend.counters['odometry'].accepted == len(samples)
+    assert frontend.counters['ranges'].accepted == len(heard)
     assert np.linalg.norm(graph.ranges.lever_source, axis=1).max() < 2.0
     edges = graph.relative_poses
     assert np.linalg.norm(edges.translation, axis=1).max() < 1.0
@@ -95,7 +95,7 @@ def test_a_restart_at_the_origin_begins_a_segment_also_after_a_silence(dimension
         assert segments(graph) == 2, silence
         (kind,) = kinds(frontend)
         assert kind in ('odometry_jump', 'odometry_restart')
-        assert frontend.counters.odometry.accepted == len(samples) + len(late)
+        assert frontend.counters['odometry'].accepted == len(samples) + len(late)
 
 
 @pytest.mark.parametrize('absurd', [8.0, 1e6])
@@ -105,7 +105,7 @@ def test_one_absurd_message_is_dropped_and_named(dimension, seed, absurd, at):
     clean = fed(samples[:at] + samples[at + 1:], dimension)[1]
     samples[at] = moved(samples[at], np.array([0.0, absurd, 0.0]))
     frontend, graph = fed(samples, dimension)
-    assert frontend.counters.odometry.dropped == {'implausible': 1}
+    assert frontend.counters['odometry'].dropped == {'implausible': 1}
     assert kinds(frontend) == ['odometry_outlier']
     assert segments(graph) == 1
     assert np.array_equal(graph.poses.translation, clean.poses.translation)
@@ -118,7 +118,7 @@ def test_two_sources_on_one_topic_are_told(dimension, seed):
     frontend, graph = fed(both, dimension)
     assert segments(graph) == 1 and set(kinds(frontend)) == {'odometry_outlier', 'odometry_sources'}
     assert 'as if two sources published it' in texts(frontend)
-    assert frontend.counters.odometry.accepted == len(samples)
+    assert frontend.counters['odometry'].accepted == len(samples)
 
 
 @pytest.mark.parametrize(('last', 'count'), [(600, 1), (1600, 2)])
@@ -152,7 +152,7 @@ def test_messages_out_of_order_are_sorted_in(dimension, seed):
     order = np.argsort([k * 0.1 + rng.uniform(0.0, 0.25) for k in range(len(samples))])
     frontend, graph = fed([samples[k] for k in order], dimension)
     assert segments(graph) == 1
-    counters = frontend.counters.odometry
+    counters = frontend.counters['odometry']
     # All but the first one, until newer ones wait for older ones.
     assert counters.dropped == {'out_of_order': 1} and not frontend.events
     assert counters.accepted == len(samples) - 1
@@ -175,7 +175,7 @@ def test_one_stamp_somewhat_ahead_costs_that_message_and_not_the_map(ahead_s, me
                            stamp_ns=samples[100].stamp_ns + round(ahead_s * 1e9))
     frontend, _ = fed(samples)
     assert not frontend.time_jump
-    counters = frontend.counters.odometry
+    counters = frontend.counters['odometry']
     # Fewer than JUMP_MESSAGES periods ahead it is believed, and the right ones are late.
     assert counters.accepted >= 199 - (3 if ahead_s < 0.3 else 0), counters.as_dict()
 
@@ -192,11 +192,11 @@ def test_one_stamp_far_ahead_is_dropped_and_several_are_a_jump():
         if bad < 3:
             for k in range(bad, 100):
                 assert frontend.add(robot.odometry(10 + 0.1 * k))
-            assert frontend.counters.odometry.dropped == {'in_the_future': bad}
+            assert frontend.counters['odometry'].dropped == {'in_the_future': bad}
             assert any('3000' in f.text and f.subject == 'A' for f in frontend.findings)
         else:
             graph = graph_of(frontend)
-            assert frontend.counters.odometry.dropped['in_the_future'] <= 3
+            assert frontend.counters['odometry'].dropped['in_the_future'] <= 3
             assert segments(graph) == 2
 
 
@@ -212,7 +212,7 @@ def test_whatever_jumps_each_segment_is_smooth_and_all_is_counted(draw, dimensio
         for k in range(begin, min(begin + length, len(samples))):
             samples[k] = moved(samples[k], np.array([offset, 0.0, 0.0]))
     frontend, graph = fed(samples, dimension)
-    counters = frontend.counters.odometry
+    counters = frontend.counters['odometry']
     assert counters.balanced and counters.waiting == 0
     # Beside positions beyond all bounds good ones are not believed, either.
     assert counters.accepted >= len(samples) - 1 - counters.dropped['among_absurd'] - sum(

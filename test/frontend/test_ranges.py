@@ -21,7 +21,7 @@ def test_the_two_directions_of_one_exchange_count_once():
     assert graph.ranges.precision[0] == pytest.approx(100.0)
     assert frontend.add(range_sample('A', 'B', 0.565, 4.2))
     assert frontend.take(flush=True) is None
-    assert (frontend.counters.ranges.merged, frontend.counters.ranges.accepted) == (2, 2)
+    assert (frontend.counters['ranges'].merged, frontend.counters['ranges'].accepted) == (2, 2)
 
 
 def test_copies_and_ranges_in_a_row_are_dropped():
@@ -32,7 +32,7 @@ def test_copies_and_ranges_in_a_row_are_dropped():
         assert not frontend.add(range_sample('A', 'L1', 0.1 * k, 3.0))
     assert len(graph_of(frontend).ranges) == 8
     assert not frontend.add(range_sample('A', 'L1', 1.8, 3.0))
-    assert frontend.counters.ranges.dropped == {'decimated': 30, 'duplicate': 20}
+    assert frontend.counters['ranges'].dropped == {'decimated': 30, 'duplicate': 20}
 
 
 def test_bias_scale_and_noise():
@@ -91,7 +91,7 @@ def test_the_antenna_frame_of_a_message_chooses_the_lever_arm():
         other.add(range_sample('A', 'L1', 0.5 + 0.1 * k, 3.0))
         expected.append(graph_of(other).ranges.lever_source[0])
     assert graph_of(frontend).ranges.lever_source == pytest.approx(np.array(expected))
-    assert frontend.counters.ranges.warnings == {'unknown_antenna_frame': 1}
+    assert frontend.counters['ranges'].warnings == {'unknown_antenna_frame': 1}
 
 
 @pytest.mark.parametrize('unknown', ['beacon', 'ignore'])
@@ -114,7 +114,7 @@ def test_a_pair_that_floods_is_thinned_and_named():
             frontend.add(range_sample('B', 'L2', 0.001 * k, 5.0))
             graph = graph_of(frontend, flush=False, graph=graph)
     graph = graph_of(frontend, graph=graph)
-    counters = frontend.counters.ranges
+    counters = frontend.counters['ranges']
     assert counters.balanced and counters.waiting == 0
     assert len(graph.ranges) == 9 * 50 + 90
     assert counters.dropped == {'rate_limit': 9000 - 9 * 50}
@@ -142,7 +142,7 @@ def test_random_names_become_no_beacons_and_the_flood_is_named():
             graph = graph_of(frontend, flush=False, graph=graph)
     graph = graph_of(frontend, graph=graph)
     assert len(graph.landmarks) <= 21 and 'L1' in graph.landmarks.names
-    counters = frontend.counters.ranges
+    counters = frontend.counters['ranges']
     assert counters.balanced and counters.waiting == 0
     assert counters.dropped['unconfirmed_radio'] >= 1900
     assert any(f.kind == 'unknown_radios' for f in frontend.findings)
@@ -150,7 +150,7 @@ def test_random_names_become_no_beacons_and_the_flood_is_named():
     for k in range(100):
         few.add(range_sample('A', f'L{k % 10}', 0.09 * k, 5.0))
     assert len(graph_of(few).landmarks) == 5
-    assert few.counters.ranges.dropped == {'unconfirmed_radio': 50}
+    assert few.counters['ranges'].dropped == {'unconfirmed_radio': 50}
 
 
 @pytest.mark.parametrize(('one', 'other', 'expected'), [
@@ -188,7 +188,7 @@ def test_single_false_ranges_are_dropped_and_nearly_no_others(seed, share):
         if k > 20:
             assert graph.ranges.stamp_ns.max() > ns(0.1 * k - 1.5)
     kept = np.isin([ns(t) for t in seconds], graph_of(frontend, graph=graph).ranges.stamp_ns)
-    counters = frontend.counters.ranges
+    counters = frontend.counters['ranges']
     assert counters.dropped == {'off_in_time': np.sum(~kept)} and counters.waiting == 0
     assert np.sum(wrong & ~kept) >= 0.9 * np.sum(wrong)
     # 5 MAD are 3.4 sigma: 0.07 % of normal noise, and more beside false ranges.

@@ -114,7 +114,7 @@ class Drive:
             *(one for _, one in self.replay.frontend.events), *self.replay.frontend.findings))
 
     def dropped(self, kind):
-        return dict(self.replay.frontend.counters.kind(kind).dropped)
+        return dict(self.replay.frontend.counters[kind].dropped)
 
 
 BODY = Robot('A', 2, 4)
