@@ -45,7 +45,6 @@ class Radios:
 
     def __init__(self, config: SparserConfig) -> None:
         d = config.dimension
-        self._ignore_unknown = config.ranges.unknown_radios == 'ignore'
         self._zero = (0.0,) * d
         self._radios = {name: Radio(name, '', self._zero, math.nan) for name in config.robots}
         self.beacons: dict[str, Radio] = {}
@@ -65,16 +64,14 @@ class Radios:
         self.n_new = 0
         """Beacons that are not configured."""
 
-    def find(self, name: str, ignore_unknown: bool | None = None) -> Radio | None:
-        """The radio, or landmark, of that name; None = not configured and unknown ones are ignored
-        (radios as `ranges.unknown_radios` says).
+    def find(self, name: str, ignore_unknown: bool) -> Radio | None:
+        """The radio, or landmark, of that name; None = not configured and unknown ones are ignored.
 
         An unknown one is a beacon to be: it enters `beacons` when `admit` is called.
         """
-        ignored = self._ignore_unknown if ignore_unknown is None else ignore_unknown
-        new = Radio('', name, self._zero, math.nan) if name and not ignored else None
         # A beacon has a name of its own, and a driver may use that instead of its radio's.
-        return self._radios.get(name) or self.beacons.get(name, new)
+        known = self._radios.get(name) or self.beacons.get(name)
+        return known or (self.beacon(name) if name and not ignore_unknown else None)
 
     def admit(self, beacon: str) -> bool:
         """A radio that is not configured becomes a beacon at an unknown position; False = it is

@@ -135,7 +135,9 @@ class Ranges(BeaconIntake):
             return 'not_positive'
         if sample.source == sample.target:
             return 'self_range'
-        source, target = self._radios.find(sample.source), self._radios.find(sample.target)
+        ignored = self._options.unknown_radios == 'ignore'
+        source, target = (
+            self._radios.find(name, ignored) for name in (sample.source, sample.target))
         if source is None or target is None or not sample.source or not sample.target:
             return 'unknown_radio'
         if source.robot == target.robot and source.beacon == target.beacon:

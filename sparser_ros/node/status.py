@@ -84,7 +84,8 @@ class StatusPublisher:
         self._status.publish(message)
 
     def _sizes(self) -> dict[str, int]:
-        """Of everything handed to the solver, and of what no solution includes yet."""
+        """Of everything handed to the solver, and of what no solution includes yet; named as the
+        fields of `SolverStatus`."""
         graph = self._pipeline.graph
         return {
             'keyframes': graph.n_poses, 'ranges': len(graph.ranges),
