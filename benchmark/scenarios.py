@@ -14,8 +14,13 @@ from scipy.spatial.transform import Rotation
 from sparser_ros.array_types import Array
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.frontend import ClosureSample, OdometrySample, RangeSample
-from sparser_ros.frontend.samples import AttitudeSample, HeightSample
+from sparser_ros.frontend.samples import (
+    AttitudeSample,
+    ClosureSample,
+    HeightSample,
+    OdometrySample,
+    RangeSample,
+)
 from sparser_ros.io.bag import isotropic
 from sparser_ros.io.simulation import START_NS, Simulation, node_config
 from sparser_ros.io.stamp_text import SECOND

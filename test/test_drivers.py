@@ -12,8 +12,9 @@ import yaml
 from scipy.spatial.transform import Rotation
 
 from sparser_ros.config import SparserConfig
-from sparser_ros.frontend import Inputs, Refused
+from sparser_ros.frontend import Inputs
 from sparser_ros.frontend.adapters import Fields
+from sparser_ros.frontend.samples import Refused
 
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'drivers.md'
 EXAMPLES = re.findall(

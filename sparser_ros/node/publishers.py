@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..array_types import Array
 from ..backend.session.solution import Covariances, Fix, Solution
 from ..config.sparser import SparserConfig
 from ..io.tum import xyz
+from . import picture
 from .messages import (
     LATCHED,
     NO_EVENTS,
@@ -29,20 +30,6 @@ from .messages import (
     path_bytes,
     time_message,
     topic_token,
-)
-from .picture import (
-    WIPE,
-    Marker,
-    beacon_markers,
-    corrections,
-    lifted,
-    map_to_odom,
-    marker_array_bytes,
-    message_covariance,
-    newest_rows,
-    replacing,
-    scene_markers,
-    trajectory,
 )
 from .pipeline import Pipeline
 
@@ -93,7 +80,7 @@ class Publishers:
             self._odometry[robot] = publisher(Odometry, f'~/odometry/{token}', STATUS)
         self._markers = publisher(MarkerArray, '~/markers', LATCHED)
         self._beacons = publisher(MarkerArray, '~/beacons', LATCHED)
-        self._shown_beacons: list[Marker] = []
+        self._shown_beacons: list[picture.Marker] = []
 
     @property
     def _config(self) -> SparserConfig:
@@ -102,17 +89,17 @@ class Publishers:
     def publish(self, solution: Solution) -> None:
         """Take over the transforms at once and queue the rest, replacing what is still queued."""
         graph = self._pipeline.graph
-        self._stated = map_to_odom(solution, graph)
+        self._stated = picture.map_to_odom(solution, graph)
         transforms = {
-            robot: self._stated[robot] for robot in newest_rows(
+            robot: self._stated[robot] for robot in picture.newest_rows(
                 solution, graph, Fix.FLOAT if self._config.node.publish.tf_float else Fix.FIXED)}
-        self.corrections_m = corrections(
+        self.corrections_m = picture.corrections(
             self.map_to_odom.transforms, transforms, self._pipeline.frontend.latest_odometry)
         self.map_to_odom.update(transforms)
         self._covariances = solution.covariances
         self._keyframe_xyz = {
             robot: xyz(solution.estimate.translation[row:row + 1])[0]
-            for robot, row in newest_rows(solution, graph, Fix.FLOAT).items()}
+            for robot, row in picture.newest_rows(solution, graph, Fix.FLOAT).items()}
         jobs: dict[tuple[str, str], Callable[[], None]] = {}
         laid = solution.laid
         for robot in self._stated:
@@ -176,18 +163,25 @@ class Publishers:
                     newest[0] == self._odometry_ns.get(robot)):
                 continue
             self._odometry_ns[robot] = newest[0]
-            message = self._pose(Odometry(), robot, newest[0], transform @ lifted(*newest[1:]))
+            message = self._pose(Odometry(), robot, transform, newest)
             message.child_frame_id = self._config.topic(self._config.frames.base, robot)
             # The speed is that of the robot's own odometry: -1 says unknown, as in sensor_msgs/Imu.
             message.twist.covariance[0] = -1.0
             publisher.publish(message)
 
-    def _pose(self, message: Any, robot: str, stamp_ns: int, pose: Array) -> Any:
-        """A message with a pose (4, 4) in `map`, filled in."""
+    def _pose(
+        self, message: Any, robot: str, T_map_odom: Array, odometry: tuple[int, Array, Array]
+    ) -> Any:
+        """A message with the pose in `map` of an odometry message (stamp in ns, rotation,
+        translation), filled in."""
+        stamp_ns, rotation, translation = odometry
+        pose = T_map_odom @ picture.lifted(rotation, translation)
         message.header.stamp = time_message(stamp_ns)
         message.header.frame_id = self._config.frames.map
         fill_pose(message.pose.pose.position, message.pose.pose.orientation, pose)
-        message.pose.covariance = self._covariance(robot, pose[:3, 3]).ravel()
+        moved = pose[:3, 3] - self._keyframe_xyz.get(robot, pose[:3, 3])
+        message.pose.covariance = picture.message_covariance(
+            self._covariances, robot, moved).ravel()
         return message
 
     def clear(self, *, restart_stamps: bool) -> None:
@@ -200,16 +194,15 @@ class Publishers:
         none = np.zeros(0, dtype=np.int64)
         for publisher in self._paths.values():
             publisher.publish(path_bytes(now, frame, none, np.zeros((0, 3)), np.zeros((0, 4))))
-        nothing = marker_array_bytes(now, frame, [WIPE])
-        self._markers.publish(nothing)
-        self._beacons.publish(nothing)
+        self._show(self._markers, [picture.WIPE])
+        self._show(self._beacons, [picture.WIPE])
         self._shown_beacons = []
 
     def _now_ns(self) -> int:
         return int(self._node.get_clock().now().nanoseconds)
 
     def _publish_path(self, robot: str, solution: Solution) -> None:
-        path = trajectory(solution, self._pipeline.graph, robot, MOST_POSES)
+        path = picture.trajectory(solution, self._pipeline.graph, robot, MOST_POSES)
         stamp = int(path[0][-1]) if len(path[0]) else self._now_ns()
         self._paths[robot].publish(path_bytes(stamp, self._config.frames.map, *path))
 
@@ -217,27 +210,24 @@ class Publishers:
         newest = self._pipeline.frontend.latest_odometry(robot)
         transform = self._stated.get(robot)
         if newest is not None and transform is not None:
-            self._poses[robot].publish(self._pose(
-                PoseWithCovarianceStamped(), robot, newest[0], transform @ lifted(*newest[1:])))
-
-    def _covariance(self, robot: str, position: Array) -> Array:
-        """(6, 6) of a robot at `position` (3,)."""
-        keyframe = self._keyframe_xyz.get(robot, position)
-        return message_covariance(self._covariances, robot, position - keyframe)
+            self._poses[robot].publish(
+                self._pose(PoseWithCovarianceStamped(), robot, transform, newest))
 
     def _publish_beacons(self, solution: Solution) -> None:
-        markers = beacon_markers(solution, self._pipeline.graph,
-                                 self._config.node.publish.beacon_size_m)
-        self._beacons.publish(marker_array_bytes(
-            self._now_ns(), self._config.frames.map, replacing(self._shown_beacons, markers)))
+        markers = picture.beacon_markers(
+            solution, self._pipeline.graph, self._config.node.publish.beacon_size_m)
+        self._show(self._beacons, picture.replacing(self._shown_beacons, markers))
         self._shown_beacons = markers
 
     def _publish_markers(self, solution: Solution) -> None:
         pipeline = self._pipeline
-        markers = scene_markers(
+        markers = picture.scene_markers(
             solution, pipeline.graph, pipeline.rulings, self._config.node.publish)
-        self._markers.publish(
-            marker_array_bytes(self._now_ns(), self._config.frames.map, [WIPE, *markers]))
+        self._show(self._markers, [picture.WIPE, *markers])
+
+    def _show(self, publisher: Publisher, markers: Sequence[picture.Marker]) -> None:
+        publisher.publish(
+            picture.marker_array_bytes(self._now_ns(), self._config.frames.map, markers))
 
 
 class MapToOdom:

@@ -9,7 +9,7 @@ import pytest
 from benchmark import integrity, scenarios
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.frontend import OdometrySample, RangeSample
+from sparser_ros.frontend.samples import OdometrySample, RangeSample
 from sparser_ros.io.simulation import Simulation, node_config
 
 

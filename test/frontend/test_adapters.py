@@ -9,8 +9,9 @@ import pytest
 from frontend_world import Robot, config, drive, feed, graph_of, ns
 
 from sparser_ros.config import ConfigError, SparserConfig
-from sparser_ros.frontend import Frontend, Inputs, Refused
+from sparser_ros.frontend import Frontend, Inputs
 from sparser_ros.frontend.inputs import ODOMETRY_TYPE, topic_findings
+from sparser_ros.frontend.samples import Refused
 
 RECEIVED = 5_000_000_000
 UWB, UNUSED = 'sparser_ros/msg/UwbRange', {

@@ -21,9 +21,9 @@ from frontend_world import (
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.frontend import FrameSample, Frontend, Refused, counters
+from sparser_ros.frontend import Frontend, counters
 from sparser_ros.frontend.inputs import Route
-from sparser_ros.frontend.samples import in_nanoseconds
+from sparser_ros.frontend.samples import FrameSample, Refused, in_nanoseconds
 
 A, B = Robot('A', 2, 1), Robot('B', 2, 2)
 DOOR = np.array([4.0, 1.0, 0.0])

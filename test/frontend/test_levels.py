@@ -9,10 +9,10 @@ from scipy.spatial.transform import Rotation
 
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
-from sparser_ros.frontend import Frontend, OdometrySample
+from sparser_ros.frontend import Frontend
 from sparser_ros.frontend.inputs import Inputs
 from sparser_ros.frontend.levels import EVERY, LevelCheck, SharedErrors, standard_height
-from sparser_ros.frontend.samples import AttitudeSample, HeightSample
+from sparser_ros.frontend.samples import AttitudeSample, HeightSample, OdometrySample
 from sparser_ros.io.simulation import START_NS, Simulation, node_config
 from sparser_ros.linalg.rotations import matrix_to_quat, rotvec_to_matrix
 

@@ -18,8 +18,8 @@ from frontend_world import (
 )
 from scipy.spatial.transform import Rotation
 
-from sparser_ros.frontend import FrameSample
 from sparser_ros.frontend.frames import StaticFrames
+from sparser_ros.frontend.samples import FrameSample
 from sparser_ros.graph import squared_residuals
 from sparser_ros.linalg.rotations import matrix_to_quat, quat_to_matrix
 

@@ -7,10 +7,10 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from sparser_ros.config import SparserConfig
-from sparser_ros.frontend import (
+from sparser_ros.frontend import Frontend
+from sparser_ros.frontend.samples import (
     ClosureSample,
     FixSample,
-    Frontend,
     OdometrySample,
     RangeSample,
     SightingSample,

@@ -16,7 +16,8 @@ from frontend_world import (
 from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.frontend import FrameSample, Frontend
+from sparser_ros.frontend import Frontend
+from sparser_ros.frontend.samples import FrameSample
 
 CORNERS = {'L1': (-30.0, -25.0), 'L2': (40.0, -20.0), 'L3': (35.0, 45.0), 'L4': (-35.0, 30.0)}
 SEEN = np.array([6.0, -3.0, 0.0])
