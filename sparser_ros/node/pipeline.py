@@ -43,7 +43,8 @@ class Pipeline:
         self.worker = SolverWorker(
             config, session.increments, session.kept, session.rulings,
             self.frontend.thinnings, paused=config.node.start_paused)
-        self._paused = config.node.start_paused
+        self.paused = config.node.start_paused
+        """Whether data are kept and nothing is solved but on request."""
         self.solution: Solution | None = None
         self._begin()
         for increment in session.increments:
@@ -159,14 +160,9 @@ class Pipeline:
         if self._thinning is None:
             self._newest.keep(increment)
 
-    @property
-    def paused(self) -> bool:
-        """Whether data are kept and nothing is solved but on request."""
-        return self._paused
-
-    @paused.setter
-    def paused(self, paused: bool) -> None:
-        self._paused = paused
+    def pause(self, paused: bool) -> None:
+        """From now on, or no longer."""
+        self.paused = paused
         self.worker.pause(paused)
 
     def request_solve(self) -> None:

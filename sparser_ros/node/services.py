@@ -242,7 +242,7 @@ class Services:
 
     def _pause(self, request: Any, response: Any) -> Any:
         """true: keep data but do not solve; false: go on."""
-        self._pipeline.paused = request.data
+        self._pipeline.pause(request.data)
         response.success = True
         response.message = 'paused' if request.data else 'running'
         self._node.get_logger().info(response.message)
