@@ -132,6 +132,8 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph
     """The configuration of a bag, also as parameters, and the graph of a replay."""
     from ..backend.calibrate.self_calibration import held_to
     from ..backend.replay import replay
+    from ..backend.replay.truth import recorded
+    from ..io.availability import at_poses
 
     config, values = bag_parameters(args.data, args.config)
     if args.truth:
@@ -143,8 +145,8 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph
         raise SolverError('no robot has a place in the map, against which radios could be '
                           f'calibrated: {"; ".join(replay.undetermined_robots(state))}')
     if args.truth:
-        graph = held_to(
-            graph, *replay.reference_positions(graph, state.tracks), args.truth_sigma)
+        places = at_poses(graph, recorded(state.tracks, graph.dimension))
+        graph = held_to(graph, places, np.all(np.isfinite(places), axis=1), args.truth_sigma)
     return config, values, graph
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from ..config import ConfigError, build, walk
+from ..io.atomic import BAG_FILES, is_bag, is_nothing_but_a_bag
 
 T = TypeVar('T')
 Flags = Sequence[tuple[str, str, str | None]]
@@ -26,7 +27,6 @@ STANDARD_OUTPUT = Path('-')
 _ITS_NAMES = ('-', '/dev/stdout', '/dev/fd/1', '/proc/self/fd/1')
 GRAPHS = ('.pyfg', '.g2o')
 _PARAMETERS = ('.yaml', '.yml')
-_OF_A_BAG = ('.db3', '.mcap', '.db3-wal', '.db3-shm', '.zstd')
 
 
 def add_config_options(parser: argparse._ActionsContainer, cls: type, flags: Flags) -> None:
@@ -222,13 +222,13 @@ def _check_input(option: PathOption, path: Path) -> None:
     """Name what was given for something else; what is missing or damaged is told by its reader."""
     suffix, is_graph = path.suffix.lower(), path.suffix.lower() in GRAPHS
     hint = ''
-    if option.kind is Kind.GRAPH and _looks_like_bag(path):
+    if option.kind is Kind.GRAPH and is_bag(path):
         hint = 'is a bag: `sparser replay` solves it'
     elif option.kind is Kind.BAG and is_graph:
         hint = 'is a graph file: `sparser solve` solves it, `sparser bag` makes a bag of it'
     elif option.kind in (Kind.GRAPH, Kind.BAG, Kind.DATA) and suffix in _PARAMETERS:
         hint = 'is a parameter file'
-    elif option.kind is Kind.PARAMETERS and (is_graph or _looks_like_bag(path)):
+    elif option.kind is Kind.PARAMETERS and (is_graph or is_bag(path)):
         hint = f'is {"a graph file" if is_graph else "a bag"}'
     elif option.kind is Kind.PARAMETERS and path.is_dir():
         hint = 'is a folder'
@@ -236,13 +236,6 @@ def _check_input(option: PathOption, path: Path) -> None:
         hint = 'is a file'
     if hint:
         raise ConfigError(f'{label(option)}: {path} {hint}; expected {option.kind.value}')
-
-
-def _looks_like_bag(path: Path) -> bool:
-    if path.is_dir():
-        return (path / 'metadata.yaml').exists() or any(
-            file.suffix in _OF_A_BAG for file in path.iterdir())
-    return path.suffix.lower() in ('.db3', '.mcap')
 
 
 def _check_name(option: PathOption, path: Path) -> None:
@@ -253,7 +246,7 @@ def _check_name(option: PathOption, path: Path) -> None:
         from ..plot.figure import check_picture
 
         check_picture(path)
-    if option.kind is Kind.PARAMETERS and path.suffix.lower() in (*GRAPHS, '.db3', '.mcap'):
+    if option.kind is Kind.PARAMETERS and path.suffix.lower() in (*GRAPHS, *BAG_FILES):
         raise ConfigError(f'{name}: expected a name ending in .yaml, got {path}')
     if option.kind is Kind.GRAPH and path.suffix.lower() not in GRAPHS:
         raise ConfigError(f'{name}: expected a name ending in {" or ".join(GRAPHS)}, got {path}')
@@ -291,7 +284,7 @@ def _check_what_is_there(option: PathOption, path: Path, force: bool) -> None:
         if not force:
             raise ConfigError(f'{name}: {path} exists already: name another, or replace it with '
                               '--force')
-        if option.kind is Kind.BAG and not _is_nothing_but_a_bag(path):
+        if option.kind is Kind.BAG and not is_nothing_but_a_bag(path):
             raise ConfigError(f'{name}: {path} is not replaced, even with --force: it is no bag, '
                               'or holds other files as well')
     if option.kind is Kind.RUN:
@@ -305,13 +298,6 @@ def _check_what_is_there(option: PathOption, path: Path, force: bool) -> None:
             if file.read(256).lstrip()[:1] not in (b'', beginning):
                 raise ConfigError(f'{name}: {path} exists and is not {option.kind.value}: it is '
                                   'not replaced')
-
-
-def _is_nothing_but_a_bag(path: Path) -> bool:
-    if path.is_dir():
-        return (path / 'metadata.yaml').exists() and all(
-            file.name == 'metadata.yaml' or file.suffix in _OF_A_BAG for file in path.iterdir())
-    return path.suffix in ('.db3', '.mcap')
 
 
 def _check_sources(

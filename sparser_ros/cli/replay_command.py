@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,11 +104,11 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
         written += track.write(
             args.tum, graph, estimate, state.frontend.recorded_odometry(), remarks)
     if args.run_folder:
-        from ..io import run_folder
+        from ..io.report import write_run
 
         known = solution.covariances
         fields = None if known is None else covariance_fields(graph, known)
-        written += run_folder.write(
+        written += write_run(
             args.run_folder, graph, estimate, {**result, 'covariance': fields})
     if args.plot:
         from ..plot import map as map_plot
@@ -147,9 +148,9 @@ def _summary(result: dict[str, Any], verbose: bool) -> None:
     if residuals:
         print(f'  {residual_text(residuals["median_absolute"], residuals["p95_absolute"])}')
     print('  ' + rejected_text(
-        [measurement['type'] for measurement in result['rejected']],
-        {'range': result['n_ranges'], 'loop closure': result['n_closures'],
-         'sighting': result['n_sightings']}))
+        Counter(measurement['type'] for measurement in result['rejected']),
+        {'ranges': result['n_ranges'], 'relative_poses': result['n_closures'],
+         'sightings': result['n_sightings']}))
     if not verbose:
         return
     cost = result['cost_final']

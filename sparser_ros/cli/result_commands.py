@@ -32,10 +32,10 @@ def add_report(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run_report(args: argparse.Namespace) -> int:
-    from ..io import atomic, run_folder
+    from ..io import atomic, report
     from ..plot.page import run_page
 
-    page = run_page(run_folder.read(args.run_folder))
+    page = run_page(report.read_run(args.run_folder))
     path = args.output or args.run_folder / 'report.html'
     atomic.write_text(path, page)
     show_written([path])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.covariance or args.run_folder) and estimate is not None:
         covariance = covariances_of(graph, estimate, result.stats.weights)
     if args.report or args.run_folder:
-        from ..io import report, run_folder
+        from ..io import report
 
         fields = {**report.build(
             graph, result.stats, result.status, estimate=estimate, message=result.message,
@@ -151,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
                 for name, place in judgement.other_places.items()}}
         written += write_report(args, fields)
         if args.run_folder and estimate is not None:
-            written += run_folder.write(args.run_folder, graph, estimate, fields)
+            written += report.write_run(args.run_folder, graph, estimate, fields)
     _show(graph, result, seconds['total'], estimate, truth, partial=bool(lost))
     if args.verbose:
         _show_details(result)
@@ -270,10 +269,10 @@ def _show(
     if stats.weights:
         closures = int(np.count_nonzero(~graph.relative_poses.odometry))
         print('  ' + rejected_text(
-            [name for name, weights in stats.weights.items()
-             for _ in range(int(np.sum(weights < REJECTED_BELOW)))],
-            {'range': len(graph.ranges), 'loop closure': closures,
-             'sighting': len(graph.sightings)}))
+            {name: int(np.sum(weights < REJECTED_BELOW))
+             for name, weights in stats.weights.items()},
+            {'ranges': len(graph.ranges), 'relative_poses': closures,
+             'sightings': len(graph.sightings)}))
     cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
     if stats.certified is not None and stats.suboptimality is not None and cost is not None:
         print(f'  {certificate_text(cost, stats.suboptimality, stats.certified)}')
@@ -329,17 +328,17 @@ def status_text(status: str, partial: bool) -> str:
     return f'{status} in parts, the rest is undetermined' if partial else status
 
 
-def rejected_text(rejected: Iterable[str], counts: Mapping[str, int]) -> str:
+def rejected_text(rejected: Mapping[str, int], counts: Mapping[str, int]) -> str:
     """`10 of 258 ranges (3.9 %) and 0 of 6 loop closures rejected`.
 
-    `rejected` are the tables of the rejected measurements, `counts` how many there are of each kind
-    that the kernel doubts, by noun.
+    By table: how many measurements are rejected, and how many the kernel may doubt.
     """
-    number = Counter(NOUNS.get(name, name) for name in rejected)
-    parts = [
-        f'{number[noun]} of {counted(count, noun)}'
-        + (f' ({100 * number[noun] / count:.3g} %)' if number[noun] else '')
-        for noun, count in counts.items() if count]
+    parts = []
+    for name, count in counts.items():
+        number = rejected.get(name, 0)
+        share = f' ({100 * number / count:.3g} %)' if number else ''
+        if count:
+            parts.append(f'{number} of {counted(count, NOUNS[name])}{share}')
     return f'{" and ".join(parts)} rejected' if parts else 'nothing to reject'
 
 

@@ -69,10 +69,7 @@ def walk(config: Any, prefix: str = '') -> Iterator[FlatOption]:
 
 def check(option_: FlatOption, value: Any) -> Any:
     """Return `value` in the option's type, or raise ConfigError naming option and bound."""
-    return _checked(option_.name, option_.type, option_.info, value)
-
-
-def _checked(name: str, kind: Any, info: OptionInfo, value: Any) -> Any:
+    name, kind, info = option_.name, option_.type, option_.info
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     accepted = inner or (kind,)
     if value is None:
@@ -82,13 +79,14 @@ def _checked(name: str, kind: Any, info: OptionInfo, value: Any) -> Any:
     if origin is list:
         if not isinstance(value, (list, tuple)):
             raise ConfigError(f'{name}: expected a list, got {value!r}')
-        return [_checked(name, inner[0], info, item) for item in value]
+        return [check(FlatOption(name, inner[0], None, info), item) for item in value]
     if origin is dict or kind is dict:
         if not isinstance(value, Mapping):
             raise ConfigError(f'{name}: expected a mapping, got {value!r}')
         # Mappings of mappings are checked by whoever reads them.
         return dict(value) if not inner or inner[1] in (dict, Any) else {
-            key: _checked(f'{name}.{key}', inner[1], info, item) for key, item in dotted(value)}
+            key: check(FlatOption(f'{name}.{key}', inner[1], None, info), item)
+            for key, item in dotted(value)}
     value = _scalar(name, accepted, value)
     if info.choices is not None and value not in info.choices and not isinstance(value, bool):
         raise ConfigError(f'{name}: {value!r} is not one of {", ".join(map(str, info.choices))}')

@@ -24,8 +24,9 @@ from ..frontend.counters import KINDS
 from ..frontend.draft_config import draft
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
 from ..io import graph_bag, graph_file, pyfg, report, simulation
-from ..io.availability import accuracy_lines, positions_of, share_text
-from ..io.bag import BagReader, is_bag
+from ..io.atomic import is_bag
+from ..io.availability import accuracy_lines, at_poses, positions_of, share_text
+from ..io.bag import BagReader
 from ..io.bag_survey import survey
 from ..linalg.rotations import align
 from ..plot import map as plot
@@ -230,10 +231,7 @@ def truth_of(data: DemoInput, saved: Graph) -> Estimate | None:
     """True positions of the saved keyframes, in their order; None where one of them is unknown."""
     if data.truth is None or not saved.n_poses:
         return None
-    at, place = positions_of(data.truth), np.empty_like(saved.poses.translation)
-    for number, robot in enumerate(saved.robots):
-        rows = saved.pose_rows(number)
-        place[rows] = at(robot, saved.poses.stamp_ns[rows])
+    place = at_poses(saved, positions_of(data.truth))
     if not np.all(np.isfinite(place)):
         return None
     return Estimate(saved.poses.rotation.copy(), place, saved.landmarks.position.copy())

@@ -1,4 +1,5 @@
-"""Files and folders that appear whole or not at all: written beside, then renamed."""
+"""Files and folders that appear whole or not at all: written beside, then renamed; and what of them
+is a bag."""
 
 from __future__ import annotations
 
@@ -13,18 +14,30 @@ from typing import Any
 
 from ..config import FormatError, yaml_file
 
+BAG_FILES = ('.mcap', '.db3')
+"""Suffixes of the files of a bag; a folder of one may hold more:"""
+_BESIDE = ('.db3-wal', '.db3-shm', '.zstd')
+
+
+def is_bag(path: Path) -> bool:
+    """True for a bag folder, with metadata.yaml or without, or a bare bag file."""
+    if path.is_dir():
+        return (path / 'metadata.yaml').exists() or any(
+            file.suffix in BAG_FILES for file in path.iterdir())
+    return path.suffix.lower() in BAG_FILES
+
+
+def is_nothing_but_a_bag(path: Path) -> bool:
+    """The same of one that is whole, and holds nothing else: only such a one is replaced."""
+    if path.is_dir():
+        return (path / 'metadata.yaml').exists() and all(
+            file.name == 'metadata.yaml' or file.suffix in (*BAG_FILES, *_BESIDE)
+            for file in path.iterdir())
+    return path.suffix in BAG_FILES
+
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a text file atomically, making its folder; FormatError when that is impossible.
-
-    Devices and pipes (`/dev/null`, `>(jq .)`) are written to as they are.
-    """
-    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
-        try:
-            Path(path).write_text(text, encoding='utf-8')
-        except OSError as error:
-            raise FormatError(path, None, _words(error)) from None
-        return
+    """Write a text file atomically, making its folder; FormatError when that is impossible."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding='utf-8')
 
@@ -34,25 +47,27 @@ def replacing(path: Path | str) -> Iterator[Path]:
     """Give a path beside `path` to write to; on success it takes the place of `path`.
 
     The temporary path does not exist yet and has the suffix of `path`, so a writer may make a
-    file or a folder of it. Where `path` is a link, what it leads to is replaced. Raises FormatError
-    when the place cannot be written.
+    file or a folder of it. Where `path` is a link, what it leads to is replaced; devices and pipes
+    (`/dev/null`, `>(jq .)`) are written to as they are. Raises FormatError when the place cannot be
+    written.
     """
-    target = Path(os.path.realpath(path))
+    device, target = Path(path), Path(os.path.realpath(path))
     try:
+        if device.exists() and not (device.is_file() or device.is_dir()):
+            yield device
+            return
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f'.{target.name}.', dir=target.parent))
+        beside = tempfile.TemporaryDirectory(
+            prefix=f'.{target.name}.', dir=target.parent, ignore_cleanup_errors=True)
+        with beside as scratch:
+            temporary = Path(scratch) / target.name
+            yield temporary
+            if target.is_dir() and temporary.is_dir():
+                shutil.rmtree(target)
+            os.replace(temporary, target)
     except OSError as error:
-        raise FormatError(path, None, _words(error)) from None
-    temporary = scratch / target.name
-    try:
-        yield temporary
-        if target.is_dir() and temporary.is_dir():
-            shutil.rmtree(target)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise FormatError(path, None, _words(error)) from None
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        text = f'cannot be written: {error.strerror or error}'
+        raise FormatError(path, None, text) from None
 
 
 def write_parameters(
@@ -64,7 +79,3 @@ def write_parameters(
     head = ''.join(f'{textwrap.fill(comment, 96, initial_indent="# ", subsequent_indent="#   ")}\n'
                    for comment in comments)
     write_text(path, head + text)
-
-
-def _words(error: OSError) -> str:
-    return f'cannot be written: {error.strerror or error}'

@@ -145,3 +145,12 @@ def positions_of(graph: Graph) -> TruePositions:
             result[:, axis] = np.interp(when, since, values, left=np.nan, right=np.nan)
         return result
     return at
+
+
+def at_poses(graph: Graph, positions: TruePositions) -> Array:
+    """(n, d): where the poses of a graph truly are, NaN where that is not known."""
+    places = np.empty_like(graph.poses.translation)
+    for number, robot in enumerate(graph.robots):
+        rows = graph.pose_rows(number)
+        places[rows] = positions(robot, graph.poses.stamp_ns[rows])
+    return places

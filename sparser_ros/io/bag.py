@@ -6,7 +6,6 @@ from __future__ import annotations
 import heapq
 import math
 import os
-import shutil
 import sqlite3
 import struct
 from collections import Counter
@@ -56,7 +55,6 @@ UNKNOWN_DEFINITIONS = (Stores.ROS2_HUMBLE, Stores.ROS2_JAZZY)
 METADATA_VERSION = 8
 MOST_WORDS = 300
 """Letters of a foreign error that are passed on."""
-STORAGE_SUFFIXES = ('.mcap', '.db3')
 STORAGES = {'sqlite3': StoragePlugin.SQLITE3, 'mcap': StoragePlugin.MCAP}
 UNKNOWN_HEADING_VARIANCE = 1e6
 """rad^2: the orientation of a fix that has none."""
@@ -136,9 +134,10 @@ class BagReader:
 
     def messages(self, topics: Collection[str] | None = None) -> Iterator[BagMessage]:
         """All messages, or those of some topics, in order of bag time."""
-        with self._open() as readers:
-            streams = [self._stream(part, reader, topics)
-                       for part, reader in zip(self._parts, readers, strict=True)]
+        with ExitStack() as stack:
+            streams = [
+                self._stream(part, stack.enter_context(closing(self._reader(part))), topics)
+                for part in self._parts]
             for stamp, connection, raw in heapq.merge(*streams, key=lambda message: message[0]):
                 yield BagMessage(
                     connection.topic, connection.msgtype, stamp, raw, self.store, self.path)
@@ -168,7 +167,7 @@ class BagReader:
             except Exception as error:
                 reason = _reason(error)
             files = sorted(file for file in self.path.iterdir()
-                           if file.suffix in STORAGE_SUFFIXES and file.is_file())
+                           if file.suffix in atomic.BAG_FILES and file.is_file())
         parts = {}
         for file in files:
             try:
@@ -187,12 +186,6 @@ class BagReader:
                 f'{self.path}: its metadata.yaml is missing or of no use ({reason}): read without '
                 f'it: {", ".join(part.name for part in parts)} (`ros2 bag reindex` writes it anew)')
         return parts
-
-    @contextmanager
-    def _open(self) -> Iterator[list[AnyReader]]:
-        """A reader of each part."""
-        with ExitStack() as stack:
-            yield [stack.enter_context(closing(self._reader(part))) for part in self._parts]
 
     def _reader(self, part: Path) -> AnyReader:
         """A reader, of an mcap file without its end as well; FormatError where there is none."""
@@ -326,61 +319,43 @@ class SensorBagWriter:
         self._storage = STORAGES[storage or ('mcap' if self._single_file else 'sqlite3')]
         if self._single_file and self._storage is not StoragePlugin.MCAP:
             raise FormatError(path, None, 'a path ending in .mcap needs the storage mcap')
-        # A folder that happens to hold a recording is not replaced.
-        is_whole = is_bag(self.path) and (
-            self.path.is_file() or (self.path / 'metadata.yaml').exists())
-        if self.path.exists() and not (overwrite and is_whole):
+        if self.path.exists() and not (overwrite and atomic.is_nothing_but_a_bag(self.path)):
             raise FormatError(
                 path, None, 'exists already; name another path or, if it is a bag, overwrite it '
                 '(--force)')
         self._store = typestore()
         self._connections: dict[str, Connection] = {}
-        self._stack = ExitStack()
+        self._file = self._whole()
 
     def __enter__(self) -> SensorBagWriter:
-        self._target = self._stack.enter_context(atomic.replacing(self.path))
-        self._folder = self._target.with_name(f'{self._target.stem}.folder') \
-            if self._single_file else self._target
-        self._writer = Writer(
-            self._folder, version=METADATA_VERSION, storage_plugin=self._storage)  # type: ignore[arg-type]
-        try:
-            with self._in_words():
-                self._writer.open()
-        except BaseException as failure:
-            self._stack.__exit__(type(failure), failure, failure.__traceback__)
-            raise
+        self._file.__enter__()
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None:
-            try:
-                with self._in_words():
-                    self._finish()
-            except BaseException as failure:
-                self._stack.__exit__(type(failure), failure, failure.__traceback__)
-                raise
-        else:
-            with suppress(sqlite3.Error):
-                self._writer.abort()
-        self._stack.__exit__(kind, error, trace)
-
-    def _finish(self) -> None:
-        if not any(self._writer.counts.values()):
-            self._writer.abort()
-            raise FormatError(self.path, None, 'nothing to write: no messages')
-        self._writer.close()
-        if self._single_file:
-            (inner,) = self._folder.glob('*.mcap')
-            os.replace(inner, self._target)
-            shutil.rmtree(self._folder)
+    def __exit__(self, *failure: Any) -> None:
+        self._file.__exit__(*failure)
 
     @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """A full disk under a database is no OSError."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise FormatError(self.path, None, f'cannot be written: {error}') from None
+    def _whole(self) -> Iterator[None]:
+        """The bag appears at the end of the block."""
+        with atomic.replacing(self.path) as target:
+            folder = target.with_name(f'{target.stem}.folder') if self._single_file else target
+            self._writer = Writer(
+                folder, version=METADATA_VERSION, storage_plugin=self._storage)  # type: ignore[arg-type]
+            try:
+                self._writer.open()
+                yield
+                if not any(self._writer.counts.values()):
+                    raise FormatError(self.path, None, 'nothing to write: no messages')
+                self._writer.close()
+            except BaseException as error:
+                with suppress(sqlite3.Error, OSError):
+                    self._writer.abort()
+                if isinstance(error, sqlite3.Error):  # as of a full disk under a database
+                    raise FormatError(self.path, None, f'cannot be written: {error}') from None
+                raise
+            if self._single_file:
+                (inner,) = folder.glob('*.mcap')
+                os.replace(inner, target)
 
     def odometry(
         self, robot: str, stamp_ns: int, position_xyz: Array, quat_xyzw: Array, covariance: Array
@@ -461,8 +436,7 @@ class SensorBagWriter:
                 topic, msgtype, typestore=self._store, offered_qos_profiles=[_PROFILE])
         header = self._new('std_msgs/msg/Header')(self._time(stamp_ns), frame_id)
         data = self._store.serialize_cdr(self._new(msgtype)(header, *values), msgtype)
-        with self._in_words():
-            self._writer.write(self._connections[topic], stamp_ns, data)
+        self._writer.write(self._connections[topic], stamp_ns, data)
 
     def _new(self, msgtype: str) -> Any:
         return self._store.types[msgtype]
@@ -489,11 +463,3 @@ class SensorBagWriter:
 def isotropic(translation_variance: float, rotation_variance: float) -> Array:
     """(6, 6) covariance with one variance per kind of axis, m^2 and rad^2."""
     return np.diag([translation_variance] * 3 + [rotation_variance] * 3)
-
-
-def is_bag(path: Path) -> bool:
-    """True for a bag folder, with metadata.yaml or without, or a bare bag file."""
-    if path.is_dir():
-        return (path / 'metadata.yaml').exists() or any(
-            file.suffix in STORAGE_SUFFIXES for file in path.iterdir())
-    return path.suffix in STORAGE_SUFFIXES

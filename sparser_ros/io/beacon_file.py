@@ -72,8 +72,9 @@ def read(path: Path | str, dimension: int) -> dict[str, dict[str, Any]]:
         file = file / NAME
     source = YamlFile(file, most_bytes=MOST_BYTES)
     text = source.text
-    radios = _radios(source.value)
-    if radios is None:
+    saved_as = [block.values for block in source.blocks() if block.name == '/**']
+    radios = saved_as[0].get('radios', {}) if saved_as else None
+    if not isinstance(radios, dict):
         raise FormatError(file, None, 'no map: expected /**: ros__parameters: radios: …')
     for name, radio in radios.items():
         fault = _name_fault(name) or _radio_fault(name, radio, dimension)
@@ -132,14 +133,3 @@ def _checksum(radios: Mapping[Any, Any]) -> str:
     """Of what the radios mean, whatever their layout."""
     text = json.dumps(radios, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _radios(document: Any) -> Mapping[str, Any] | None:
-    for key in ('/**', 'ros__parameters'):
-        if not isinstance(document, Mapping):
-            return None
-        document = document.get(key)
-    if not isinstance(document, Mapping):
-        return None
-    radios = document.get('radios', {})
-    return radios if isinstance(radios, Mapping) else None

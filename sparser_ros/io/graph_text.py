@@ -185,21 +185,19 @@ def _block(path: Path, usage: str, lines: Lines) -> Block:
     required, _, information = usage.rstrip(']').partition('[')
     fields = (*required.split(), *information.split())
     width, least = len(fields), len(required.split())
-    tokens = ' '.join(lines.texts).split()
+    identity = ['1' if name[1] == name[2] else '0' for name in fields[least:]]
+    tokens: list[str] = []
     short: list[int] = []
-    if len(tokens) != width * len(lines.texts) or any(t != fields[0] for t in tokens[::width]):
-        identity = ['1' if name[1] == name[2] else '0' for name in fields[least:]]
-        tokens = []
-        for number, text in zip(lines.numbers, lines.texts, strict=True):
-            words = text.split()
-            if len(words) == least < width:
-                short.append(number)
-                words += identity
-            if len(words) != width:
-                raise FormatError(
-                    path, number,
-                    f'{fields[0]}: expected {width} fields ({usage}), got {len(words)}')
-            tokens += words
+    for number, text in zip(lines.numbers, lines.texts, strict=True):
+        words = text.split()
+        if len(words) == least < width:
+            short.append(number)
+            words += identity
+        if len(words) != width:
+            raise FormatError(
+                path, number,
+                f'{fields[0]}: expected {width} fields ({usage}), got {len(words)}')
+        tokens += words
     return Block(path, fields, lines.numbers, tokens, tuple(short))
 
 

@@ -1,21 +1,24 @@
-"""The report of a run as JSON: what was solved, how, how well and how fast."""
+"""The report of a run as JSON: what was solved, how, how well and how fast; and folders with a map
+and its report."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..array_types import Array
-from ..graph import Estimate, Graph, squared_residuals
+from ..config import FormatError
+from ..graph import Estimate, Graph, estimate_of, squared_residuals, with_estimate
 from ..graph.precision import chi_square_kappa
 from ..linalg.rotations import aligned_errors
 from ..solver.result import SolveStats, SolveStatus
-from . import atomic
+from . import atomic, pyfg
 
 _OF_THE_SOLVE = (
     'rank', 'init', 'formulation', 'backend', 'backend_reason', 'kernel', 'plan', 'iterations',
@@ -24,6 +27,8 @@ _OF_THE_SOLVE = (
 """Fields of SolveStats that a report has under the same name."""
 REJECTED_BELOW = 0.1
 """Robust weight under which a measurement counts as rejected."""
+MAP, REPORT, COVARIANCES = 'map.pyfg', 'report.json', 'covariances.json'
+"""Files of a run."""
 
 
 def build(
@@ -159,4 +164,60 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    return value
+
+
+# -- folders of runs ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A finished run: `--run DIR` of `solve` and `replay`, or a folder of the node's `~/save`."""
+
+    name: str
+    graph: Graph
+    estimate: Estimate
+    report: Mapping[str, Any]
+    """Fields of `report.json`; empty where there is none."""
+    covariances: Mapping[str, Any]
+    """Fields of `covariance_fields`; empty where they are not known."""
+
+
+def write_run(
+    folder: Path | str, graph: Graph, estimate: Estimate, fields: Mapping[str, Any]
+) -> list[Path]:
+    """Write map and report, each atomically; returns the files."""
+    folder = Path(folder)
+    pyfg.write(folder / MAP, with_estimate(graph, estimate))
+    write(folder / REPORT, fields)
+    return [folder / MAP, folder / REPORT]
+
+
+def read_run(folder: Path | str) -> RunFolder:
+    """Read a run; FormatError where it holds no map."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FormatError(folder, None, 'no such folder; `sparser solve GRAPH --run DIR` makes one')
+    maps = sorted(folder.rglob(MAP), key=lambda path: (-len(path.parts), path.stat().st_mtime))
+    if not maps:
+        raise FormatError(
+            folder, None, f'expected a folder with {MAP}, as `sparser solve --run DIR`, '
+            '`sparser replay --run DIR` and the service ~/save write it')
+    graph = pyfg.read(maps[-1]).validate()
+    fields = _json(folder / REPORT)
+    covariances = _json(maps[-1].parent / COVARIANCES) or fields.get('covariance') or {}
+    return RunFolder(
+        str(fields.get('dataset') or folder.resolve().name), graph, estimate_of(graph), fields,
+        {} if 'error' in covariances else covariances)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding='utf-8'))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(path, None, f'expected JSON: {error}') from None
+    if not isinstance(value, dict):
+        raise FormatError(path, None, 'expected a JSON object')
     return value

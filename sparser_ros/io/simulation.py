@@ -245,7 +245,7 @@ class Simulation:
             if not len(peers) or not count:
                 continue
             slot = np.arange(count)
-            # RadioNames share time slots, so ranges of one pair are well apart in time.
+            # Robots share time slots, so ranges of one pair are well apart in time.
             share = (robot + random.uniform(0.1, 0.5, count)) / robots
             seconds = (slot + share) / config.range_rate
             parts.append(np.column_stack([

@@ -18,8 +18,7 @@ from ..array_types import Array
 from ..config import RobustConfig
 from ..graph import Estimate, Graph, range_residuals, squared_residuals
 from ..graph.ends import range_ends
-from ..io.report import whitened
-from ..io.run_folder import RunFolder
+from ..io.report import RunFolder, whitened
 from ..solver.robust import KERNELS, thresholds
 from . import map as map_plot
 from .figure import COLOURS, draw_histograms, new_figure

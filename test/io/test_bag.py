@@ -16,7 +16,8 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from sparser_ros.config import FormatError
-from sparser_ros.io.bag import BagReader, SensorBagWriter, is_bag, isotropic
+from sparser_ros.io.atomic import is_bag
+from sparser_ros.io.bag import BagReader, SensorBagWriter, isotropic
 from sparser_ros.io.messages import DEFINITIONS, UWB_RANGE
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])

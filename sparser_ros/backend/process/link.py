@@ -95,12 +95,6 @@ class Link:
         with contextlib.suppress(OSError):
             os.write(self._wake_in, b'.')
 
-    def replace_all(self, *messages: bytes) -> None:
-        """Drop what is queued and queue these instead."""
-        with self._lock:
-            self._outbox.clear()
-        self.send(*messages)
-
     def end(self) -> None:
         """Ask threads and process to end."""
         self._closing.set()

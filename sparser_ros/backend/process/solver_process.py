@@ -376,8 +376,7 @@ def begin_process() -> None:
 
     # Ctrl-C goes to the whole process group; the node decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, 'pthread_sigmask'):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     keep_freed_memory()
     keep_blas_on_one_thread()
 

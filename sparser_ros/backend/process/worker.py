@@ -180,8 +180,8 @@ class SolverWorker:
             self.audited_solution = None
             self._answered = self._audited = self._request
             self._audit_request = self._audit_failed_at = -1
-            self._tracker.replace_all(self._configuration(), *self._begin_tracker())
-            self._auditor.replace_all(self._configuration(), *self._begin_auditor())
+            self._tracker.send(*self._begin_tracker())
+            self._auditor.send(*self._begin_auditor())
 
     def thin(self, step: ThinningStep) -> None:
         """Go on with a thinned graph in place of everything submitted so far.
@@ -226,7 +226,7 @@ class SolverWorker:
         with self.lock:
             self._config = config
             for link in self._links:
-                link.send(self._configuration())
+                link.send(wire.message(wire.CONFIGURE, config))
 
     @property
     def state(self) -> WorkerState:
@@ -320,9 +320,6 @@ class SolverWorker:
             *self._begin_tracker(),
             wire.message(wire.PAUSE, paused=self._paused),
             wire.message(wire.RULINGS, self._rulings)]
-
-    def _configuration(self) -> bytes:
-        return wire.message(wire.CONFIGURE, self._config)
 
     def _from_tracker(self, packet: Packet) -> None:
         if packet.kind == wire.SOLUTION:

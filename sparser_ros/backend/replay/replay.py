@@ -7,7 +7,7 @@ one from scratch ends the run. Only data time decides, so two runs give the same
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ...array_types import Array, Mask
 from ...config import FormatError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
@@ -209,22 +208,6 @@ def heard_part(graph: Graph, solution: Solution) -> Graph:
         to_beacon = (near >= 0) & (far < 0)
         heard[~far[to_beacon]] |= poses[near[to_beacon]]
     return extract(graph, poses, heard).graph
-
-
-def reference_positions(
-    graph: Graph, tracks: Mapping[str, TruthTrack]
-) -> tuple[Array, Mask]:
-    """Recorded positions (n, d) of the poses, and which of them (n,) the recording covers."""
-    positions = np.zeros((graph.n_poses, graph.dimension))
-    known = np.zeros(graph.n_poses, dtype=bool)
-    for number, robot in enumerate(graph.robots):
-        rows = np.flatnonzero(graph.poses.robot == number)
-        if robot not in tracks or not len(rows):
-            continue
-        _, where, inside = tracks[robot].at(graph.poses.stamp_ns[rows], graph.dimension)
-        positions[rows[inside]] = where[inside]
-        known[rows[inside]] = True
-    return positions, known
 
 
 def findings_of(state: Replay) -> tuple[Finding, ...]:

@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
-from ...io.availability import Availability
+from ...io.availability import Availability, TruePositions
 from ...linalg.rotations import align, angle_to_matrix
 from ..session.solution import Location, Solution
 
@@ -67,6 +67,16 @@ class TruthTrack:
         return rotation, position, inside
 
 
+def recorded(tracks: Mapping[str, TruthTrack], dimension: int) -> TruePositions:
+    """The recorded positions of robots."""
+    def at(robot: str, stamps_ns: Index) -> Array:
+        if robot not in tracks:
+            return np.full((len(stamps_ns), dimension), np.nan)
+        _, position, inside = tracks[robot].at(stamps_ns, dimension)
+        return np.where(inside[:, None], position, np.nan)
+    return at
+
+
 def uncovered(graph: Graph, tracks: Mapping[str, TruthTrack]) -> list[str]:
     """Robots that are compared with the truth in part or not at all, in words."""
     texts = []
@@ -115,14 +125,6 @@ def compare(
     errors = {name: np.linalg.norm(moved.translation[rows] - position, axis=1)
               for name, (rows, _, position) in matched.items()}
     every = np.concatenate([errors[name] for name in fitted])
-
-    def recorded(robot: str, stamps_ns: Index) -> Array:
-        """(k, d): recorded positions, NaN where there are none."""
-        if robot not in tracks:
-            return np.full((len(stamps_ns), graph.dimension), np.nan)
-        _, position, inside = tracks[robot].at(stamps_ns, graph.dimension)
-        return np.where(inside[:, None], position, np.nan)
-
     return {
         'ate_m': float(np.mean(every)),
         'ate_rmse_m': float(np.sqrt(np.mean(every**2))),
@@ -135,7 +137,7 @@ def compare(
                    'ate_max_m': float(np.max(errors[name])),
                    **(_headings(moved, rows, rotation) if where[name] is Location.LOCATED else {})}
             for name, (rows, rotation, _) in matched.items()},
-        'stated': availability.accuracy(recorded),
+        'stated': availability.accuracy(recorded(tracks, graph.dimension)),
     }
 
 
