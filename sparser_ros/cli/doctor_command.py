@@ -115,8 +115,10 @@ def _cholmod() -> Line:
 
 
 def _kernels() -> Line:
-    """Whether numba's cache holds compiled kernels of this checkout."""
-    count, where = compiled_functions(), ', '.join(map(str, cache_folders()))
+    """Whether numba's cache, by default beside the source, holds compiled kernels."""
+    where = Path(os.environ.get('NUMBA_CACHE_DIR') or Path(__file__).resolve().parent.parent)
+    # One of another version of its source counts too.
+    count = sum(1 for _ in where.rglob('*.nbi'))
     if count:
         return 'ok', 'kernels', f'{count} compiled functions in {where}'
     return ('missing', 'kernels', f'none compiled in {where}: the first solve takes a minute '
@@ -159,17 +161,6 @@ def _clock() -> Line:
     if now < EARLIEST_PLAUSIBLE_S:
         return 'problem', 'clock', f'{shown}: was never set; stamps will jump when it is'
     return 'ok', 'clock', shown
-
-
-def cache_folders() -> list[Path]:
-    """Where numba keeps compiled functions: as the environment says, else beside the source."""
-    folder = os.environ.get('NUMBA_CACHE_DIR')
-    return [Path(folder)] if folder else [Path(__file__).resolve().parent.parent]
-
-
-def compiled_functions() -> int:
-    """How many compiled functions are kept; one of another version of its source counts too."""
-    return sum(1 for place in cache_folders() if place.is_dir() for _ in place.rglob('*.nbi'))
 
 
 def compile_kernels() -> None:

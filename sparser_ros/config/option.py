@@ -145,7 +145,7 @@ def build(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:
     for name in given:
         if name not in known:
             # Without the prefix: all names are alike in that.
-            own = [option.name for option in walk(defaults)]
+            own = [known_name.removeprefix(prefix) for known_name in known]
             near = difflib.get_close_matches(name.removeprefix(prefix), own, n=1)
             hint = f'; did you mean {prefix}{near[0]}?' if near else ''
             raise ConfigError(f'unknown parameter {name}{hint}')

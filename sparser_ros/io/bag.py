@@ -58,6 +58,7 @@ MOST_WORDS = 300
 STORAGES = {'sqlite3': StoragePlugin.SQLITE3, 'mcap': StoragePlugin.MCAP}
 UNKNOWN_HEADING_VARIANCE = 1e6
 """rad^2: the orientation of a fix that has none."""
+_ZERO = (0.0, 0.0, 0.0)
 _FOREVER = QosTime(sec=9223372036, nsec=854775807)
 _PROFILE = Qos(
     QosHistory.KEEP_LAST, 100, QosReliability.RELIABLE, QosDurability.VOLATILE, _FOREVER, _FOREVER,
@@ -375,18 +376,17 @@ class SensorBagWriter:
         self, topic: str, frame: str, robot: str, stamp_ns: int, position_xyz: Array,
         quat_xyzw: Array, covariance: Array,
     ) -> None:
-        twist = self._new('geometry_msgs/msg/TwistWithCovariance')(
-            self._new('geometry_msgs/msg/Twist')(self._vector(), self._vector()), np.zeros(36))
+        twist = (_ZERO, _ZERO), np.zeros(36)
         self._write(topic, ODOMETRY, stamp_ns, frame, f'{robot}/base_link',
-                    self._pose(position_xyz, quat_xyzw, covariance), twist)
+                    ((position_xyz, quat_xyzw), covariance), twist)
 
     def uwb_range(
         self, source: str, target: str, stamp_ns: int, range_m: float, variance: float
     ) -> None:
         """`/uwb/ranges`: one distance between two radios; variance in m^2."""
-        unknown, los = float('nan'), 0
+        unknown_los = 0
         self._write('/uwb/ranges', UWB_RANGE, stamp_ns, '', source, target, range_m, variance,
-                    unknown, unknown, los)
+                    math.nan, math.nan, unknown_los)
 
     def loop_closure(
         self, from_robot: str, from_stamp_ns: int, to_robot: str, to_stamp_ns: int,
@@ -395,8 +395,8 @@ class SensorBagWriter:
         """`/loop_closures`: pose of one robot at one instant seen from another pose."""
         self._write(
             '/loop_closures', LOOP_CLOSURE, max(from_stamp_ns, to_stamp_ns), '',
-            from_robot, self._time(from_stamp_ns), to_robot, self._time(to_stamp_ns),
-            self._pose(position_xyz, quat_xyzw, covariance), float('nan'), detector)
+            from_robot, divmod(from_stamp_ns, SECOND), to_robot, divmod(to_stamp_ns, SECOND),
+            ((position_xyz, quat_xyzw), covariance), math.nan, detector)
 
     def landmark_sighting(
         self, robot: str, landmark: str, stamp_ns: int, position_xyz: Array, covariance: Array
@@ -404,28 +404,28 @@ class SensorBagWriter:
         """`/landmark_sightings`: place of a landmark in the robot's frame; covariance (3, 3)."""
         self._write(
             '/landmark_sightings', LANDMARK_SIGHTING, stamp_ns, '', robot, landmark,
-            self._point(*position_xyz), np.ascontiguousarray(covariance, dtype=float).reshape(9))
+            position_xyz, covariance)
 
     def fix(
         self, robot: str, stamp_ns: int, position_xyz: Array, quat_xyzw: Array,
         covariance: Array,
     ) -> None:
         """`/<robot>/fix`: pose in the map frame; a large heading variance means position only."""
-        self._write(f'/{robot}/fix', POSE_FIX, stamp_ns, 'map',
-                    self._pose(position_xyz, quat_xyzw, covariance))
+        self._write(
+            f'/{robot}/fix', POSE_FIX, stamp_ns, 'map', ((position_xyz, quat_xyzw), covariance))
 
     def altitude(self, robot: str, stamp_ns: int, height_m: float) -> None:
         """`/<robot>/altitude`: height above the ground in the z of a point."""
-        self._write(f'/{robot}/altitude', POINT, stamp_ns, 'map',
-                    self._point(math.nan, math.nan, height_m))
+        self._write(
+            f'/{robot}/altitude', POINT, stamp_ns, 'map', (math.nan, math.nan, height_m))
 
     def imu(self, robot: str, stamp_ns: int, quat_xyzw: Array, variance: float) -> None:
         """`/<robot>/imu`: orientation alone, its variance in rad^2."""
         unknown = np.zeros(9)
         unknown[0] = -1.0
         self._write(
-            f'/{robot}/imu', IMU, stamp_ns, f'{robot}/base_link', self._quaternion(quat_xyzw),
-            np.diag(np.full(3, variance)).ravel(), self._vector(), unknown, self._vector(), unknown)
+            f'/{robot}/imu', IMU, stamp_ns, f'{robot}/base_link', quat_xyzw,
+            np.diag(np.full(3, variance)), _ZERO, unknown, _ZERO, unknown)
 
     def _write(
         self, topic: str, msgtype: str, stamp_ns: int, frame_id: str, *values: Any
@@ -434,30 +434,21 @@ class SensorBagWriter:
         if topic not in self._connections:
             self._connections[topic] = self._writer.add_connection(
                 topic, msgtype, typestore=self._store, offered_qos_profiles=[_PROFILE])
-        header = self._new('std_msgs/msg/Header')(self._time(stamp_ns), frame_id)
-        data = self._store.serialize_cdr(self._new(msgtype)(header, *values), msgtype)
-        self._writer.write(self._connections[topic], stamp_ns, data)
+        message = self._message(msgtype, (divmod(stamp_ns, SECOND), frame_id), *values)
+        self._writer.write(
+            self._connections[topic], stamp_ns, self._store.serialize_cdr(message, msgtype))
 
-    def _new(self, msgtype: str) -> Any:
-        return self._store.types[msgtype]
-
-    def _time(self, stamp_ns: int) -> Any:
-        return self._new('builtin_interfaces/msg/Time')(*divmod(int(stamp_ns), SECOND))
-
-    def _vector(self) -> Any:
-        return self._new('geometry_msgs/msg/Vector3')(0.0, 0.0, 0.0)
-
-    def _point(self, *xyz: float) -> Any:
-        return self._new('geometry_msgs/msg/Point')(*map(float, xyz))
-
-    def _quaternion(self, quat_xyzw: Array) -> Any:
-        return self._new('geometry_msgs/msg/Quaternion')(*map(float, quat_xyzw))
-
-    def _pose(self, position_xyz: Array, quat_xyzw: Array, covariance: Array) -> Any:
-        pose = self._new('geometry_msgs/msg/Pose')(
-            self._point(*position_xyz), self._quaternion(quat_xyzw))
-        return self._new('geometry_msgs/msg/PoseWithCovariance')(
-            pose, np.ascontiguousarray(covariance, dtype=float).reshape(36))
+    def _message(self, msgtype: str, *values: Any) -> Any:
+        """A message of the values of its fields; inner messages are sequences of theirs."""
+        fields = []
+        for (_, (_, kind)), value in zip(
+                self._store.fielddefs[msgtype][1], values, strict=True):
+            if isinstance(kind, str):
+                value = self._message(kind, *value)
+            elif isinstance(value, np.ndarray):
+                value = value.ravel()
+            fields.append(value)
+        return self._store.types[msgtype](*fields)
 
 
 def isotropic(translation_variance: float, rotation_variance: float) -> Array:

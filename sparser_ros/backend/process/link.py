@@ -92,12 +92,14 @@ class Link:
         with self._lock:
             if self.ready:
                 self._outbox.extend(messages)
-        with contextlib.suppress(OSError):
-            os.write(self._wake_in, b'.')
+        self._wake()
 
     def end(self) -> None:
         """Ask threads and process to end."""
         self._closing.set()
+        self._wake()
+
+    def _wake(self) -> None:
         with contextlib.suppress(OSError):
             os.write(self._wake_in, b'.')
 

@@ -193,7 +193,8 @@ class AuditorLoop(_Loop):
             if self._wanted():
                 self._make_audit()
                 continue
-            worked = not self._paused and self._worked()
+            worked = not self._paused and (self._calibrated() or (
+                self._at_rest() and self._prove(self._until_new_data)))
             if not worked and self._request < 0:
                 # Increments come more often than it is worth looking at the graph.
                 self._endpoint.ended.wait(max(0.0, looked + _LOOK_S / 2 - time.monotonic()))
@@ -215,10 +216,6 @@ class AuditorLoop(_Loop):
             self._apply_calibration()
         elif packet.kind == wire.PAUSE:
             self._paused = packet.values['paused']
-
-    def _worked(self) -> bool:
-        """Whether a step of what goes on between audits was due, and made."""
-        return self._calibrated() or (self._at_rest() and self._prove(self._until_new_data))
 
     def _at_rest(self) -> bool:
         """Whether no data have come for a while, and all audits of what came are made."""
@@ -401,23 +398,23 @@ class AuditRest:
     start and for bounds.
     """
 
-    def __init__(self, now_s: float) -> None:
+    def __init__(self, now_s: float, share: float = SHARE) -> None:
         self.audit_from_s = self.scratch_from_s = now_s
+        self._share = share
 
-    def worked(self, begin_s: float, end_s: float, busy_s: float, scratch_s: float,
-               share: float = SHARE) -> None:
+    def worked(self, begin_s: float, end_s: float, busy_s: float, scratch_s: float) -> None:
         """An audit took this long, `busy_s` of processor time, and `scratch_s` was for a start from
         scratch."""
         indebted = scratch_s > 0 or self.scratch_from_s > begin_s
-        self.also_worked(begin_s, busy_s, share)
-        own = share / 2 if indebted else share
+        self.also_worked(begin_s, busy_s)
+        own = self._share / 2 if indebted else self._share
         audit_s = end_s - begin_s - scratch_s
         busy_of_audit_s = busy_s * audit_s / max(end_s - begin_s, 1e-9)
         self.audit_from_s = end_s + max(0.0, busy_of_audit_s / own - audit_s)
 
-    def also_worked(self, begin_s: float, busy_s: float, share: float = SHARE) -> None:
+    def also_worked(self, begin_s: float, busy_s: float) -> None:
         """Something else, after which an audit need not wait, took this processor time."""
-        self.scratch_from_s = max(self.scratch_from_s, begin_s) + busy_s / share
+        self.scratch_from_s = max(self.scratch_from_s, begin_s) + busy_s / self._share
 
 
 class Endpoint:

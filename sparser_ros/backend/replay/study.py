@@ -62,9 +62,10 @@ class StudyRun:
     @property
     def key(self) -> str:
         """Name of the result: changes with the parameters, their file and the bag."""
-        files = [path for path in (Path(self.config or '.'), *_bag_files(Path(self.bag)))
-                 if path.is_file()]
-        stamp = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        bag = Path(self.bag)
+        files = [Path(self.config or '.'), *(sorted(bag.iterdir()) if bag.is_dir() else [bag])]
+        stamp = [(path.name, path.stat().st_size, path.stat().st_mtime_ns)
+                 for path in files if path.is_file()]
         text = json.dumps([asdict(self), stamp], sort_keys=True, default=str)
         return f'{Path(self.bag).stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}'
 
@@ -109,10 +110,6 @@ def _read(path: Path) -> dict[str, Any]:
         if value is not None and not isinstance(value, GRID[key]):
             raise ConfigError(f'{path}: {key}: expected a {GRID[key].__name__}, got {value!r}')
     return grid
-
-
-def _bag_files(bag: Path) -> list[Path]:
-    return sorted(bag.iterdir()) if bag.is_dir() else [bag]
 
 
 def study(

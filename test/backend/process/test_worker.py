@@ -252,7 +252,7 @@ def test_audits_of_the_newest_data_owe_no_rest_once_no_more_come(monkeypatch, in
     """The share would make the auditor rest for hours."""
     monkeypatch.setattr(solver_process, '_AT_REST_S', 0.5)
     monkeypatch.setattr(solver_process, '_REST_WITHOUT_REASON', 1e6)
-    monkeypatch.setattr(AuditRest.worked, '__defaults__', (1e-6,))
+    monkeypatch.setattr(AuditRest.__init__, '__defaults__', (1e-6,))
     with SolverWorker(config(worker='thread', audit=AuditConfig(period_s=0.05))) as worker:
         submit(worker, increments[:2])
         polled(worker, 'audited_sequence', 1)
@@ -280,14 +280,14 @@ def test_an_audit_that_waits_for_a_processor_tells_that_others_are_busy(
 def test_audits_and_starts_from_scratch_together_keep_the_share(
         share, audit_s, scratch_s, seed, free):
     """Both are always wanted, and other processes leave `free` of the processor."""
-    random, rest = np.random.default_rng(seed), AuditRest(0.0)
+    random, rest = np.random.default_rng(seed), AuditRest(0.0, share)
     now = worked_s = 0.0
     while now < 200 * (audit_s + scratch_s) / min(share, free):
         now = max(now, rest.audit_from_s)
         audit = audit_s * random.uniform(0.5, 2.0)
         scratch = scratch_s * random.uniform(0.5, 2.0) if now >= rest.scratch_from_s else 0.0
         end = now + (audit + scratch) / free
-        rest.worked(now, end, audit + scratch, scratch / free, share)
+        rest.worked(now, end, audit + scratch, scratch / free)
         worked_s, now = worked_s + audit + scratch, end
     assert worked_s / now <= share + 0.03
     if free <= share / 2:
