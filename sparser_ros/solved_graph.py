@@ -137,10 +137,10 @@ class SolvedGraph:
         """Write a graph (.pyfg, .g2o), a picture (.png, .svg, .pdf) or a folder of TUM files."""
         path, graph, estimate = Path(path), self.graph, self.estimate
         if path.suffix in PICTURES:
-            from .plot import map as map_plot
+            from .plot.pictures import save_map
 
-            map_plot.save(path, graph, estimate, weights=self.result.stats.weights,
-                          cost=self.result.stats.cost_final)
+            save_map(path, graph, estimate, weights=self.result.stats.weights,
+                     cost=self.result.stats.cost_final)
         elif path.suffix:
             from .io import graph_file
 

@@ -1,9 +1,10 @@
-"""What the commands share on a terminal: exit codes, warnings, progress, what was written."""
+"""What the commands share on a terminal: exit codes, words on a solution, warnings, progress."""
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,54 @@ NOISE_PARAMETERS = {
     'odometry': 'odometry_noise, odometry.sigma_*', 'ranges': 'range_sigma_m, ranges.sigma_m',
     'closures': 'closures.sigma_*, closures.min_sigma_*', 'sightings': 'sightings.sigma_m'}
 """What says how noisy a kind of source is."""
+NOUNS = {'ranges': 'range', 'relative_poses': 'loop closure', 'sightings': 'sighting'}
+"""By table of measurements that the kernel may doubt."""
 
 
 def noise_text(source: str, factor: float) -> str:
     """How large the noise of a source is, and the parameters that claim another one."""
     return (f'noise of {source}: {factor:.2g} times as large as claimed '
             f'({NOISE_PARAMETERS[source.partition(" ")[0]]})')
+
+
+def certificate_text(cost: float, suboptimality: float, certified: bool) -> str:
+    """What a certificate says, in words; costs as in the report."""
+    lowest = max(cost - suboptimality, 0.0)
+    share = f' ({100 * suboptimality / cost:.2g} %)' if cost > 0 else ''
+    if certified:
+        return (f'certified: this is the best possible map; no solution costs less than '
+                f'{lowest:.8g}')
+    if not math.isfinite(suboptimality):
+        return 'not certified: no bound on better maps was found'
+    return (f'not certified: no solution costs less than {lowest:.6g}; the best possible map is at '
+            f'most {suboptimality:.4g}{share} better')
+
+
+def status_text(status: str, partial: bool) -> str:
+    """The status of a solve; not a plain `converged` where parts have no determined place."""
+    return f'{status} in parts, the rest is undetermined' if partial else status
+
+
+def rejected_text(rejected: Mapping[str, int], counts: Mapping[str, int]) -> str:
+    """`10 of 258 ranges (3.9 %) and 0 of 6 loop closures rejected`.
+
+    By table: how many measurements are rejected, and how many the kernel may doubt.
+    """
+    from ..graph.graph import counted
+
+    parts = []
+    for name, count in counts.items():
+        number = rejected.get(name, 0)
+        share = f' ({100 * number / count:.3g} %)' if number else ''
+        if count:
+            parts.append(f'{number} of {counted(count, NOUNS[name])}{share}')
+    return f'{" and ".join(parts)} rejected' if parts else 'nothing to reject'
+
+
+def residual_text(median: float, p95: float) -> str:
+    """How far measured distances are from those of the map; false ones hardly count in it."""
+    return (f'ranges differ from the map by {median:.3f} m in the median, 95 % by less than '
+            f'{p95:.3f} m')
 
 
 def show_warnings(texts: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from ..config import ConfigError, build, walk
+from ..config.errors import refuse
 from ..io.atomic import BAG_FILES, is_bag, is_nothing_but_a_bag
 
 T = TypeVar('T')
@@ -188,8 +189,8 @@ def checked(args: argparse.Namespace) -> Iterator[None]:
         _check_sources(option, path, sources, force)
         if option.kind not in _FOLDERS:
             before = files.setdefault(_real(path), label(option))
-            if before != label(option):
-                raise ConfigError(f'{label(option)}: {path} is what {before} writes as well')
+            refuse(before != label(option),
+                   f'{label(option)}: {path} is what {before} writes as well')
     args.standard_output = sys.stdout
     with redirect_stdout(sys.stderr if report_to_stdout else sys.stdout):
         yield
@@ -234,70 +235,61 @@ def _check_input(option: PathOption, path: Path) -> None:
         hint = 'is a folder'
     elif option.kind is Kind.RUN and path.exists() and not path.is_dir():
         hint = 'is a file'
-    if hint:
-        raise ConfigError(f'{label(option)}: {path} {hint}; expected {option.kind.value}')
+    refuse(hint, f'{label(option)}: {path} {hint}; expected {option.kind.value}')
 
 
 def _check_name(option: PathOption, path: Path) -> None:
-    name = label(option)
-    if path == STANDARD_OUTPUT:
-        raise ConfigError(f'{name}: only a report can go to standard output, named -')
+    name, suffix = label(option), path.suffix.lower()
+    refuse(path == STANDARD_OUTPUT, f'{name}: only a report can go to standard output, named -')
     if option.kind is Kind.PICTURE:
-        from ..plot.figure import check_picture
+        from ..plot.pictures import check_picture
 
         check_picture(path)
-    if option.kind is Kind.PARAMETERS and path.suffix.lower() in (*GRAPHS, *BAG_FILES):
-        raise ConfigError(f'{name}: expected a name ending in .yaml, got {path}')
-    if option.kind is Kind.GRAPH and path.suffix.lower() not in GRAPHS:
-        raise ConfigError(f'{name}: expected a name ending in {" or ".join(GRAPHS)}, got {path}')
-    if option.kind is Kind.BAG and path.suffix == '.db3':
-        raise ConfigError(
-            f'{name}: expected the name of a folder or one ending in .mcap, got {path}')
+    refuse(option.kind is Kind.PARAMETERS and suffix in (*GRAPHS, *BAG_FILES),
+           f'{name}: expected a name ending in .yaml, got {path}')
+    refuse(option.kind is Kind.GRAPH and suffix not in GRAPHS,
+           f'{name}: expected a name ending in {" or ".join(GRAPHS)}, got {path}')
+    refuse(option.kind is Kind.BAG and suffix == '.db3',
+           f'{name}: expected the name of a folder or one ending in .mcap, got {path}')
 
 
 def _check_place(option: PathOption, path: Path, made: Collection[Path]) -> None:
     """A folder that is there, or is made by an option of this command, and can be written."""
-    name = label(option)
     makes_folders = option.kind in (*_FOLDERS, Kind.BAG)
     place = path if option.kind in _FOLDERS else _real(path).parent
     while makes_folders and not place.exists() and not place.is_symlink():
         place = place.parent
     if option.kind not in _FOLDERS and _real(place) in made:
         return
-    if not place.exists():
-        raise ConfigError(f'{name}: {path} cannot be written: there is no folder {place}')
-    if not place.is_dir():
-        raise ConfigError(f'{name}: {path} cannot be written: {place} is a file, not a folder')
-    if path.is_file() and not os.access(path, os.W_OK):
-        raise ConfigError(f'{name}: {path} cannot be written: it is write-protected')
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise ConfigError(f'{name}: {path} cannot be written: no permission to write in {place}')
-    if option.kind not in (*_FOLDERS, Kind.BAG) and path.is_dir():
-        raise ConfigError(f'{name}: {path} is a folder; expected the name of {option.kind.value}')
+    fault = f'{label(option)}: {path} cannot be written'
+    refuse(not place.exists(), f'{fault}: there is no folder {place}')
+    refuse(not place.is_dir(), f'{fault}: {place} is a file, not a folder')
+    refuse(path.is_file() and not os.access(path, os.W_OK), f'{fault}: it is write-protected')
+    refuse(not os.access(place, os.W_OK | os.X_OK),
+           f'{fault}: no permission to write in {place}')
+    refuse(not makes_folders and path.is_dir(),
+           f'{label(option)}: {path} is a folder; expected the name of {option.kind.value}')
 
 
 def _check_what_is_there(option: PathOption, path: Path, force: bool) -> None:
     """Nothing of value is replaced without --force, and nothing of another kind with it."""
-    name = label(option)
+    kind, fault = option.kind, f'{label(option)}: {path}'
     device = not (path.is_file() or path.is_dir())
-    if option.kind in _KEPT and path.exists() and (not device or option.kind is Kind.BAG):
-        if not force:
-            raise ConfigError(f'{name}: {path} exists already: name another, or replace it with '
-                              '--force')
-        if option.kind is Kind.BAG and not is_nothing_but_a_bag(path):
-            raise ConfigError(f'{name}: {path} is not replaced, even with --force: it is no bag, '
-                              'or holds other files as well')
-    if option.kind is Kind.RUN:
+    if kind in _KEPT and path.exists() and (not device or kind is Kind.BAG):
+        refuse(not force, f'{fault} exists already: name another, or replace it with --force')
+        refuse(kind is Kind.BAG and not is_nothing_but_a_bag(path),
+               f'{fault} is not replaced, even with --force: it is no bag, or holds other files '
+               'as well')
+    if kind is Kind.RUN:
         of_a_map, of_a_run = (path / file for file in _RUN_FILES)
-        if of_a_map.exists() and not of_a_run.exists():
-            raise ConfigError(f'{name}: {of_a_map} is not replaced: it is of no earlier run, which '
-                              f'would have left {of_a_run}')
-    beginning = _BEGINNINGS.get(option.kind)
-    if beginning is not None and path.is_file():
+        refuse(of_a_map.exists() and not of_a_run.exists(),
+               f'{label(option)}: {of_a_map} is not replaced: it is of no earlier run, which '
+               f'would have left {of_a_run}')
+    if kind in _BEGINNINGS and path.is_file():
         with path.open('rb') as file:
-            if file.read(256).lstrip()[:1] not in (b'', beginning):
-                raise ConfigError(f'{name}: {path} exists and is not {option.kind.value}: it is '
-                                  'not replaced')
+            beginning = file.read(256).lstrip()[:1]
+        refuse(beginning not in (b'', _BEGINNINGS[kind]),
+               f'{fault} exists and is not {kind.value}: it is not replaced')
 
 
 def _check_sources(
@@ -309,9 +301,9 @@ def _check_sources(
         same_kind = other.kind is option.kind is not Kind.BAG
         within = option.kind is Kind.BAG and _real(path) in _real(source).parents
         same = any(_real(target) == _real(source) for target in targets)
-        if within or (same and not (same_kind and force)):
-            raise ConfigError(f'{label(option)}: {path} would replace {source}, which the command '
-                              f'reads ({label(other)}): name another')
+        refuse(within or (same and not (same_kind and force)),
+               f'{label(option)}: {path} would replace {source}, which the command reads '
+               f'({label(other)}): name another')
 
 
 def _real(path: Path) -> Path:

@@ -16,14 +16,16 @@ from .console import (
     NOT_CONVERGED,
     SOLVED,
     noise_text,
+    rejected_text,
     replay_progress,
+    residual_text,
     show_undetermined,
     show_warnings,
     show_written,
+    status_text,
 )
 from .info_command import bag_parameters
 from .options import Kind, Reads, Writes, add_plot, add_report, add_run_folder, write_report
-from .solve_command import rejected_text, residual_text, status_text
 
 FAR_NOISE = 2.0
 """Found over claimed standard deviation, or its inverse, from which a user is told."""
@@ -111,9 +113,9 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
         written += write_run(
             args.run_folder, graph, estimate, {**result, 'covariance': fields})
     if args.plot:
-        from ..plot import map as map_plot
+        from ..plot.pictures import save_map
 
-        map_plot.save(
+        save_map(
             args.plot, graph, estimate, cost=solution.stats.cost_final,
             untrusted={name: robot.location.value for name, robot in lost.items()},
             located=solution.landmark_located,

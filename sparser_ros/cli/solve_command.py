@@ -1,4 +1,4 @@
-"""`sparser solve`: a graph file to its optimal trajectory, and what is printed of a solution."""
+"""`sparser solve`: a graph file to its optimal trajectory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from ..array_types import Array
 from ..config import ConfigError, SolverConfig, SolverError
 from ..graph import Estimate, Graph, estimate_of, range_residuals
 from ..graph.estimate import from_first_pose
-from ..graph.graph import counted
 from . import calibrate_command
 from .console import (
     NOT_CONVERGED,
     SOLVED,
+    certificate_text,
+    rejected_text,
+    residual_text,
     show_undetermined,
     show_warnings,
     show_written,
     solve_progress,
+    status_text,
 )
 from .options import (
     Kind,
@@ -55,7 +58,6 @@ OPTIONS = (
     ('--gnc', 'robust.gnc', None),
     ('--threshold', 'robust.threshold', 'C'),
 )
-NOUNS = {'ranges': 'range', 'relative_poses': 'loop closure', 'sightings': 'sighting'}
 
 
 def add_solve(subparsers: argparse._SubParsersAction) -> None:
@@ -204,14 +206,14 @@ def _write(
     if args.tum:
         written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns)
     if args.plot:
-        from ..plot import map as map_plot
+        from ..plot.pictures import save_map
 
-        map_plot.save(
+        save_map(
             args.plot, graph, estimate, truth=None if args.no_reference else truth,
             weights=result.stats.weights, cost=result.stats.cost_final)
     if args.residuals:
         from ..io.report import whitened
-        from ..plot.figure import save_histograms
+        from ..plot.pictures import save_histograms
 
         save_histograms(args.residuals, whitened(graph, estimate), graph.name)
     return written
@@ -308,41 +310,3 @@ def _show_covariances(fields: Mapping[str, Any]) -> None:
             sigma = np.sqrt(np.maximum(np.diag(np.array(values)), 0))
             turn = ''.join(f' {np.degrees(s):.3f} deg' for s in sigma[size:])
             print(f'  {name}: ' + ' '.join(f'{s:.3f} m' for s in sigma[:size]) + turn)
-
-
-def certificate_text(cost: float, suboptimality: float, certified: bool) -> str:
-    """What a certificate says, in words; costs as in the report."""
-    lowest = max(cost - suboptimality, 0.0)
-    share = f' ({100 * suboptimality / cost:.2g} %)' if cost > 0 else ''
-    if certified:
-        return (f'certified: this is the best possible map; no solution costs less than '
-                f'{lowest:.8g}')
-    if not np.isfinite(suboptimality):
-        return 'not certified: no bound on better maps was found'
-    return (f'not certified: no solution costs less than {lowest:.6g}; the best possible map is at '
-            f'most {suboptimality:.4g}{share} better')
-
-
-def status_text(status: str, partial: bool) -> str:
-    """The status of a solve; not a plain `converged` where parts have no determined place."""
-    return f'{status} in parts, the rest is undetermined' if partial else status
-
-
-def rejected_text(rejected: Mapping[str, int], counts: Mapping[str, int]) -> str:
-    """`10 of 258 ranges (3.9 %) and 0 of 6 loop closures rejected`.
-
-    By table: how many measurements are rejected, and how many the kernel may doubt.
-    """
-    parts = []
-    for name, count in counts.items():
-        number = rejected.get(name, 0)
-        share = f' ({100 * number / count:.3g} %)' if number else ''
-        if count:
-            parts.append(f'{number} of {counted(count, NOUNS[name])}{share}')
-    return f'{" and ".join(parts)} rejected' if parts else 'nothing to reject'
-
-
-def residual_text(median: float, p95: float) -> str:
-    """How far measured distances are from those of the map; false ones hardly count in it."""
-    return (f'ranges differ from the map by {median:.3f} m in the median, 95 % by less than '
-            f'{p95:.3f} m')

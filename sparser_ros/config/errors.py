@@ -9,6 +9,12 @@ class ConfigError(SparserError):
     """A parameter, option or configuration file is wrong; the text names it and says how."""
 
 
+def refuse(wrong: object, text: str) -> None:
+    """ConfigError where something is wrong."""
+    if wrong:
+        raise ConfigError(text)
+
+
 class GraphError(SparserError):
     """A graph is inconsistent: an unknown key, a bad weight, an ill-formed measurement."""
 

@@ -7,16 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from .errors import ConfigError
+from .errors import ConfigError, refuse
 from .option import build, dotted, option
 
 T = TypeVar('T')
-
-
-def refuse(wrong: object, text: str) -> None:
-    """ConfigError where something is wrong."""
-    if wrong:
-        raise ConfigError(text)
 
 
 @dataclass(frozen=True)

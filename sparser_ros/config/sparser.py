@@ -11,7 +11,7 @@ from typing import Any
 
 from .backend_config import BackendConfig
 from .calibration_config import CalibrationConfig
-from .errors import ConfigError, FormatError
+from .errors import ConfigError, FormatError, refuse
 from .frontend_config import (
     AttitudesConfig,
     ClosuresConfig,
@@ -32,7 +32,6 @@ from .inputs_config import (
     SightingInput,
     check_vector,
     named,
-    refuse,
 )
 from .node_config import NodeConfig
 from .option import build, nested, option, walk

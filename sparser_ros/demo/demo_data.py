@@ -29,7 +29,7 @@ from ..io.availability import accuracy_lines, at_poses, positions_of, share_text
 from ..io.bag import BagReader
 from ..io.bag_survey import survey
 from ..linalg.rotations import align
-from ..plot import map as plot
+from ..plot.pictures import save_map
 from ..solver import solve
 from ..solver.result import SolveStats, SolveStatus
 from .observers import Observation
@@ -243,7 +243,7 @@ def draw(saved: Path, target: Path, data: DemoInput, result: Mapping[str, Any]) 
     estimate, truth = estimate_of(graph), truth_of(data, graph)
     if truth is not None:
         estimate = estimate.moved(*align(estimate.translation, truth.translation))
-    plot.save(
+    save_map(
         target, graph, estimate, truth=truth, title=data.name,
         untrusted={name: state for name, state in result['robots'].items() if state != 'located'},
         fix_share=result['fix_share'])

@@ -30,23 +30,56 @@ from rosbags.interfaces import (
 )
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.rosbag2.storage_mcap import ChunkInfo, McapReader, read_string
-from rosbags.typesys import Stores
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
 from ..array_types import Array
 from ..config import FormatError
 from . import atomic
-from .messages import (
-    IMU,
-    LANDMARK_SIGHTING,
-    LOOP_CLOSURE,
-    ODOMETRY,
-    POINT,
-    POSE_FIX,
-    UWB_RANGE,
-    typestore,
-)
 from .stamp_text import SECOND
+
+UWB_RANGE = 'sparser_ros/msg/UwbRange'
+LANDMARK_SIGHTING = 'sparser_ros/msg/LandmarkSighting'
+LOOP_CLOSURE = 'sparser_ros/msg/LoopClosure'
+ODOMETRY = 'nav_msgs/msg/Odometry'
+POSE_FIX = 'geometry_msgs/msg/PoseWithCovarianceStamped'
+POINT = 'geometry_msgs/msg/PointStamped'
+IMU = 'sensor_msgs/msg/Imu'
+
+DEFINITIONS = {
+    UWB_RANGE: """
+uint8 LOS_UNKNOWN=0
+uint8 LOS_CLEAR=1
+uint8 LOS_BLOCKED=2
+std_msgs/Header header
+string source
+string target
+float64 range
+float64 variance
+float32 first_path_rssi
+float32 rx_rssi
+uint8 los
+""",
+    LOOP_CLOSURE: """
+std_msgs/Header header
+string from_robot
+builtin_interfaces/Time from_stamp
+string to_robot
+builtin_interfaces/Time to_stamp
+geometry_msgs/PoseWithCovariance relative_pose
+float32 confidence
+string detector
+""",
+    LANDMARK_SIGHTING: """
+std_msgs/Header header
+string robot
+string landmark
+geometry_msgs/Point position
+float64[9] covariance
+""",
+}
+"""They repeat `msg/*.msg` without comments, so that they are found the same way from a checkout, a
+colcon install and `pip install`; a test compares them."""
 
 UNKNOWN_DEFINITIONS = (Stores.ROS2_HUMBLE, Stores.ROS2_JAZZY)
 """Distributions whose message definitions are tried for bags that embed none (Humble, older)."""
@@ -64,6 +97,16 @@ _PROFILE = Qos(
     QosHistory.KEEP_LAST, 100, QosReliability.RELIABLE, QosDurability.VOLATILE, _FOREVER, _FOREVER,
     QosLiveliness.AUTOMATIC, _FOREVER, False)
 """Of the topics of a written bag, which its player offers."""
+
+
+def typestore(store: Stores = Stores.ROS2_HUMBLE) -> Typestore:
+    """A fresh store of the standard types of a distribution, and ours."""
+    types = get_typestore(store)
+    definitions: dict[str, Any] = {}
+    for name, text in DEFINITIONS.items():
+        definitions.update(get_types_from_msg(text, name))
+    types.register(definitions)
+    return types
 
 
 @dataclass(frozen=True)

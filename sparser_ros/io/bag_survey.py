@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..config import FormatError
-from .bag import BagReader
-from .messages import IMU, ODOMETRY
+from .bag import IMU, ODOMETRY, BagReader
 
 MOST_DECODED = 4000
 """Messages of a topic that are decoded, spread over the bag: names, sizes and tracks show in

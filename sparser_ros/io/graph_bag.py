@@ -66,7 +66,7 @@ def write(
 ) -> BagReport:
     """Write the messages of a graph; GraphError where odometry does not join all poses."""
     stamp_ns = pose_stamps(graph)
-    odometry = _odometry(graph)
+    order, edge = _odometry(graph)
     radios = RadioNames(graph)
     range_stamp_ns, wrong_pose = range_stamps(graph, stamp_ns)
     report = BagReport(
@@ -77,9 +77,9 @@ def write(
         return graph.robots[graph.poses.robot[pose]], int(stamp_ns[pose])
 
     with SensorBagWriter(path, storage, overwrite=overwrite) as bag:
-        report.odometry = _write_odometry(bag, graph, odometry, at)
+        report.odometry = _write_odometry(bag, graph, order, edge, at)
         report.ranges = _write_ranges(bag, graph, radios, range_stamp_ns)
-        report.closures = _write_closures(bag, graph, odometry, at)
+        report.closures = _write_closures(bag, graph, edge, at)
         report.sightings = _write_sightings(bag, graph, stamp_ns)
         report.fixes = _write_fixes(bag, graph, at)
     return report
@@ -88,20 +88,11 @@ def write(
 # -- odometry --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Odometry:
-    """The graph's odometry in the order of robots and poses."""
+def _odometry(graph: Graph) -> tuple[Index, Index]:
+    """(n,): poses, robot by robot, in order; (n,): relative pose that leads to each of them.
 
-    order: Index
-    """(n,): poses, robot by robot, in order."""
-    start: Mask
-    """(n,): true at the first pose of each robot."""
-    edge: Index
-    """(n,): relative pose that leads to the pose; -1 at the first of each robot."""
-
-
-def _odometry(graph: Graph) -> _Odometry:
-    """One edge from each pose to the next; GraphError where there is none."""
+    -1 at the first pose of each robot; GraphError where one is missing elsewhere.
+    """
     poses, table = graph.poses, graph.relative_poses
     order = poses.order
     place = np.empty_like(order)
@@ -117,25 +108,24 @@ def _odometry(graph: Graph) -> _Odometry:
         raise GraphError(
             f'no odometry between {graph.endpoint_name(int(order[k - 1]))} and '
             f'{graph.endpoint_name(int(order[k]))}: a bag needs it between all poses of a robot')
-    return _Odometry(order, start, edge)
+    return order, edge
 
 
-def _write_odometry(bag: SensorBagWriter, graph: Graph, odometry: _Odometry, at: At) -> int:
+def _write_odometry(
+    bag: SensorBagWriter, graph: Graph, order: Index, edge: Index, at: At
+) -> int:
     """Composed odometry poses with the covariance of the step that leads to them."""
-    table, d = graph.relative_poses, graph.dimension
-    n = len(odometry.order)
+    d, n, on = graph.dimension, len(order), edge >= 0
+    table = graph.relative_poses.take(edge[on])
     steps, moves = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
+    steps[on], moves[on] = table.rotation, table.translation
     move, turn = np.zeros(n), np.zeros(n)
-    on = ~odometry.start
-    edge = odometry.edge[on]
-    steps[on], moves[on] = table.rotation[edge], table.translation[edge]
-    move[on], turn[on] = translation_variance(table.tau[edge]), rotation_variance(
-        table.kappa[edge], d)
-    rotation, translation = compose(steps, moves, odometry.start)
+    move[on], turn[on] = translation_variance(table.tau), rotation_variance(table.kappa, d)
+    rotation, translation = compose(steps, moves, ~on)
     quat = quats(rotation)
-    for k, pose in enumerate(odometry.order.tolist()):
+    for k, pose in enumerate(order.tolist()):
         bag.odometry(*at(pose), xyz(translation[k]), quat[k], isotropic(move[k], turn[k]))
-    return len(odometry.order)
+    return n
 
 
 # -- measurements ----------------------------------------------------------------------------
@@ -152,10 +142,10 @@ def _write_ranges(bag: SensorBagWriter, graph: Graph, radios: RadioNames, stamp_
     return len(ranges)
 
 
-def _write_closures(bag: SensorBagWriter, graph: Graph, odometry: _Odometry, at: At) -> int:
-    """Every relative pose that odometry messages do not carry."""
+def _write_closures(bag: SensorBagWriter, graph: Graph, edge: Index, at: At) -> int:
+    """Every relative pose that odometry messages, those of `edge`, do not carry."""
     table, d = graph.relative_poses, graph.dimension
-    rows = np.setdiff1d(np.arange(len(table)), odometry.edge)
+    rows = np.setdiff1d(np.arange(len(table)), edge)
     quat = quats(table.rotation)
     move, turn = translation_variance(table.tau), rotation_variance(table.kappa, d)
     for k in rows.tolist():

@@ -1,6 +1,6 @@
 """The self-contained HTML page of a run (`sparser report`), which needs no network.
 
-The pictures are those of `plot.map` and `plot.figure`, as SVG inside the page.
+The pictures are those of `plot.pictures`, as SVG inside the page.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from ..graph import Estimate, Graph, range_residuals, squared_residuals
 from ..graph.ends import range_ends
 from ..io.report import RunFolder, whitened
 from ..solver.robust import KERNELS, thresholds
-from . import map as map_plot
-from .figure import COLOURS, draw_histograms, new_figure
+from .pictures import COLOURS, draw_histograms, draw_map, new_figure, size_of
 
 PLACED = ('located', 'position_only')
 """Values of `location` in a report of robots that have a position in map."""
@@ -47,7 +46,7 @@ def run_page(run: RunFolder) -> str:
     located = np.array([beacons.get(mark, {'located': True})['located']
                         for mark in graph.landmarks.names], dtype=bool)
     drawn = partial(
-        map_plot.draw, graph=graph, estimate=estimate, located=located, covariances=covariances,
+        draw_map, graph=graph, estimate=estimate, located=located, covariances=covariances,
         weights=final_weights(graph, estimate, str(report.get('kernel') or 'none')),
         cost=report.get('cost_final'), untrusted={
             robot: state['location'] for robot, state in (report.get('locations') or {}).items()
@@ -65,7 +64,7 @@ def run_page(run: RunFolder) -> str:
                       'for the claimed noise; found variance is '
                       f'{covariances["variance_factor"]:.2f} times that.')]
           if covariances and graph.dimension == 2 else []),
-        _picture(drawn, *map_plot.size_of(estimate)),
+        _picture(drawn, *size_of(estimate)),
         _heading('Residuals'),
         _picture(partial(draw_histograms, residuals=residuals), 1.0 + 3.6 * len(residuals), 3.4),
         *([_picture(partial(_draw_pairs, graph=graph, estimate=estimate), 9.0, 4.2)]

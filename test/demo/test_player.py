@@ -21,8 +21,7 @@ from sparser_ros.config import ConfigError
 from sparser_ros.demo import player as player_module
 from sparser_ros.demo.player import NO_MORE_S, Player, same_definition, translated
 from sparser_ros.demo.processes import Child, free_domain, isolated_environment
-from sparser_ros.io.bag import BagMessage, SensorBagWriter
-from sparser_ros.io.messages import typestore
+from sparser_ros.io.bag import BagMessage, SensorBagWriter, typestore
 from sparser_ros.node.messages import message_type, stamp_ns
 
 SECOND = 10**9

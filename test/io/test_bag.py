@@ -17,8 +17,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from sparser_ros.config import FormatError
 from sparser_ros.io.atomic import is_bag
-from sparser_ros.io.bag import BagReader, SensorBagWriter, isotropic
-from sparser_ros.io.messages import DEFINITIONS, UWB_RANGE
+from sparser_ros.io.bag import DEFINITIONS, UWB_RANGE, BagReader, SensorBagWriter, isotropic
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])
 

@@ -6,8 +6,7 @@ from graphs import random_graph
 from matplotlib.figure import Figure
 
 from sparser_ros.graph import estimate_of
-from sparser_ros.plot import map as map_plot
-from sparser_ros.plot.figure import MOST_LINKS, save_histograms
+from sparser_ros.plot.pictures import MOST_LINKS, save_histograms, save_map
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def test_map(tmp_path, drawn, d):
     graph = random_graph(1, d).replaced(name='field')
     weights = {'ranges': np.where(np.arange(len(graph.ranges)) == 2, 0.01, 1.0)}
     path = tmp_path / 'new' / 'map.png'
-    map_plot.save(
+    save_map(
         path, graph, estimate_of(graph), truth=estimate_of(graph), weights=weights, cost=1.5)
     assert path.read_bytes().startswith(b'\x89PNG')
     assert [p.name for p in path.parent.iterdir()] == ['map.png']
@@ -39,7 +38,7 @@ def test_map(tmp_path, drawn, d):
 def test_what_has_no_place_is_faint_and_named(tmp_path, drawn):
     graph = random_graph(1)
     located = np.arange(graph.n_landmarks) > 0
-    map_plot.save(tmp_path / 'map.png', graph, estimate_of(graph),
+    save_map(tmp_path / 'map.png', graph, estimate_of(graph),
                   untrusted={'B': 'unlocated'}, located=located)
     (axes,) = drawn[0].axes
     by_label = {line.get_label(): line for line in axes.get_lines()}
@@ -52,7 +51,7 @@ def test_what_has_no_place_is_faint_and_named(tmp_path, drawn):
 
 def test_many_links_are_thinned(tmp_path, drawn):
     graph = random_graph(2, length=50, ranges=8000)
-    map_plot.save(tmp_path / 'map.png', graph, estimate_of(graph))
+    save_map(tmp_path / 'map.png', graph, estimate_of(graph))
     (line,) = [x for x in drawn[0].axes[0].get_lines() if x.get_label() == 'ranges']
     assert len(line.get_xdata()) <= 3 * MOST_LINKS
 

@@ -12,7 +12,7 @@ from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.frontend import Inputs
 from sparser_ros.io import simulation
-from sparser_ros.io.messages import typestore
+from sparser_ros.io.bag import typestore
 from sparser_ros.io.simulation import Simulation
 
 PER_TAKE = 25
