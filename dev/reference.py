@@ -34,13 +34,11 @@ EXAMPLES = {
         robot: 0.05                           # its stamps are 50 ms early""",
     'ranges.time_offsets': """\
         "17": -0.02""",
-    'sightings.time_offsets': """\
-        robot: 0.0""",
     'sightings.sensor_poses': """\
         camera_optical: [0.3, 0.0, 0.5, -1.5708, 0.0, -1.5708]   # looking ahead""",
     'closures.time_offsets': """\
         kimera: 0.0""",
-    'fixes.time_offsets': """\
+    'time_offsets': """\
         robot: 0.0""",
     'odometry.vertical_of': """\
         robot: free                           # its roll and pitch drift""",
@@ -57,12 +55,8 @@ EXAMPLES = {
           type: sensor_msgs/msg/FluidPressure
           measures: pressure
           sigma_m_per_sqrt_s: 0.05""",
-    'heights.time_offsets': """\
-        robot: 0.0""",
     'attitudes.mounts': """\
         robot: [0.0, 0.0, 1.5708]             # turned to the left""",
-    'attitudes.time_offsets': """\
-        robot: 0.0""",
     'odometry.sensor_poses': """\
         robot: [0.3, 0.0, 0.5, 0.0, 0.0, 0.0]   # a camera ahead of the base""",
     'fixes.lever_arms': """\
@@ -77,7 +71,8 @@ EXAMPLES = {
         robot: /mocap/robot/pose""",
     'solver.target_cost': '100.0',
 }
-"""What an option without default could look like; ROS files know neither null nor empty lists."""
+"""What an option without default could look like, by its name or the last part of that; ROS files
+know neither null nor empty lists."""
 MORE_INPUTS = """\
         # tags:                               # both radios in the topic name
         #   topic: '/uwb/tof/(?P<source>\\w+)/(?P<target>\\w+)/distance'
@@ -161,7 +156,7 @@ def comment(text: str, pad: str) -> Iterator[str]:
 
 def example(name: str, leaf: str, pad: str) -> Iterator[str]:
     """An option without default, as a comment."""
-    text = EXAMPLES[name]
+    text = EXAMPLES.get(name) or EXAMPLES[leaf]
     if '\n' not in text and not text.startswith(' '):
         yield f'{pad}# {leaf}: {text}'
         return

@@ -34,6 +34,10 @@ class FormatError(SparserError):
         return type(self), (self.path, self.line, self._message)
 
 
+class ConfigFileError(FormatError, ConfigError):
+    """A configuration file cannot be read."""
+
+
 class SolverError(SparserError):
     """The problem cannot be solved as posed; the text says what is missing."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from .backend_config import BackendConfig
 from .calibration_config import CalibrationConfig
-from .errors import ConfigError, FormatError, refuse
+from .errors import ConfigError, refuse
 from .frontend_config import (
     AttitudesConfig,
     ClosuresConfig,
@@ -177,12 +177,9 @@ def load_yaml(path: str | Path) -> dict[str, Any]:
     Of a file in the ROS form these are the blocks of a node `sparser`, in any namespace, and of
     wildcards, in the order of the file; those of other nodes are not looked at.
     """
-    try:
-        file = YamlFile(path)
-        blocks = file.blocks()
-        values = {} if blocks else file.value
-    except FormatError as error:
-        raise ConfigError(str(error)) from None
+    file = YamlFile(path)
+    blocks = file.blocks()
+    values = {} if blocks else file.value
     if not blocks:
         if values is not None and not isinstance(values, dict):
             raise ConfigError(f'{path}: expected a mapping of parameters, got {values!r:.40}')

@@ -20,7 +20,7 @@ from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from .errors import FormatError
+from .errors import ConfigFileError
 
 PARAMETERS = 'ros__parameters'
 NODE = 'sparser'
@@ -150,7 +150,7 @@ class Block:
 
 
 class YamlFile:
-    """A YAML file; FormatError names file, line and what to do."""
+    """A YAML file; ConfigFileError names file, line and what to do."""
 
     def __init__(self, path: str | Path, *, most_bytes: int = 0) -> None:
         """`most_bytes`: only a regular file, and of no more; who names it may be anybody, and a
@@ -164,39 +164,39 @@ class YamlFile:
         except yaml.YAMLError as error:
             raise self._fault(error) from None
         except RecursionError:
-            raise FormatError(path, 1, 'nested too deeply') from None
+            raise ConfigFileError(path, 1, 'nested too deeply') from None
         if size > MOST_VALUES:
-            raise FormatError(path, None, f'more than {MOST_VALUES} values (aliases count as often '
-                              'as they are used)')
+            raise ConfigFileError(path, None, f'more than {MOST_VALUES} values (aliases count as '
+                                  'often as they are used)')
 
     def _read(self, regular: bool, most_bytes: int) -> str:
         try:
             # Before it is opened: that alone starts some devices, and waits for who writes a pipe.
             if regular and not stat.S_ISREG(os.stat(self.path).st_mode):
-                raise FormatError(self.path, None, 'a folder, device, pipe or socket: expected a '
-                                  'YAML file')
+                raise ConfigFileError(
+                    self.path, None, 'a folder, device, pipe or socket: expected a YAML file')
             with open(self.path, 'rb') as stream:
                 data = stream.read(most_bytes + 1)
         except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
             text = getattr(error, 'strerror', None) or error
-            raise FormatError(self.path, None, f'cannot be read: {text}') from None
+            raise ConfigFileError(self.path, None, f'cannot be read: {text}') from None
         if len(data) > most_bytes:
-            raise FormatError(self.path, None, f'larger than {most_bytes // 1_000_000} MB: '
-                              'expected a YAML file')
+            raise ConfigFileError(
+                self.path, None, f'larger than {most_bytes // 1_000_000} MB: expected a YAML file')
         try:
             return data.decode('utf-8-sig')
         except UnicodeDecodeError as error:
             line = data.count(b'\n', 0, error.start) + 1
-            raise FormatError(
+            raise ConfigFileError(
                 self.path, line, f'byte 0x{data[error.start]:02x} is no UTF-8 text: expected a '
                 'YAML file, saved as UTF-8') from None
 
-    def _fault(self, error: Exception) -> FormatError:
+    def _fault(self, error: Exception) -> ConfigFileError:
         mark = getattr(error, 'problem_mark', None)
         problem = getattr(error, 'problem', None) or getattr(error, 'reason', None) or error
         if not isinstance(error, (ComposerError, ConstructorError)):
             problem = f'not YAML: {problem}'
-        return FormatError(self.path, mark.line + 1 if mark else None, str(problem))
+        return ConfigFileError(self.path, mark.line + 1 if mark else None, str(problem))
 
     def _built(self, node: Node | None) -> Any:
         if node is None:
@@ -214,7 +214,7 @@ class YamlFile:
     def blocks(self, node: str = '') -> list[Block]:
         """What stands below `ros__parameters`; those of other nodes than `node` have no values.
 
-        `node` is a full name; empty = any node that is called `sparser`. FormatError where a
+        `node` is a full name; empty = any node that is called `sparser`. ConfigFileError where a
         block of this node stands there twice.
         """
         blocks: list[Block] = []
@@ -223,13 +223,13 @@ class YamlFile:
             block = Block(name, {})
             if block.is_for(node):
                 if name in lines:
-                    raise FormatError(
+                    raise ConfigFileError(
                         self.path, line, f'{name!r} stands there twice, in line {lines[name]} '
                         f'and in line {line}: keep one')
                 lines[name] = line
                 built = self._built(values)
                 if built is not None and not isinstance(built, dict):
-                    raise FormatError(
+                    raise ConfigFileError(
                         self.path, values.start_mark.line + 1, f'{PARAMETERS} must be a mapping')
                 block = Block(name, built or {})
             blocks.append(block)

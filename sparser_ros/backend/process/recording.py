@@ -221,14 +221,11 @@ class Recording:
 
     def _write_state(self, increments: Sequence[Increment]) -> None:
         """The increments, and the front-end as it is."""
-        first, before = self.session.next_number, -1
+        self._bytes, first = 0, self.session.next_number
         for begin in range(0, len(increments), MERGED):
-            chunk = list(increments[begin:begin + MERGED])
-            self._write(journal.GRAPH, partial(_graph, chunk, before + 1))
-            before = chunk[-1].sequence
-        self._bytes = 0
+            self._write(journal.GRAPH, partial(_graph, list(increments[begin:begin + MERGED])))
         self._write(journal.STATE, {
-            'version': wire.fingerprint(*STATE_ROOMS), 'sequence': before, 'instead_of': first,
+            'version': wire.fingerprint(*STATE_ROOMS), 'instead_of': first,
             'front_end': wire.pack((self.frontend, self.inputs))})
 
     def _write_messages(self, take: int) -> int:
@@ -245,9 +242,9 @@ class Recording:
         return number
 
 
-def _graph(increments: list[Increment], first: int) -> bytes:
-    """Increments as one message; `first` is the sequence of the first that they stand for."""
-    return wire.increment_message(merged(increments), first)
+def _graph(increments: list[Increment]) -> bytes:
+    """Increments as one, in bytes: another version can read the record all the same."""
+    return wire.pack(merged(increments))
 
 
 def begin_values(
@@ -292,45 +289,35 @@ def _session(number: int, path: Path) -> Session | None:
     begin = next(record.body for record in records if record.kind == journal.BEGIN)
     rulings = next((record.body for record in reversed(records)
                     if record.kind == journal.RULINGS), begin['rulings'])
-    place, increments = _newest_state(records)
-    messages = [record for record in records[place + 1:] if record.kind == journal.MESSAGES]
-    if place < 0 and messages and messages[0].before:
+    state, graph, after = _newest_state(records)
+    messages = [record for record in after if record.kind == journal.MESSAGES]
+    if state is None and messages and messages[0].before:
         raise SparserError(
             f'{path} is damaged: no state of the front-end in it can be read, with the increments '
             'before. It stays as it is: restore it from a copy to go on with that map')
     if damaged:
-        lost = _lost(records[place].before if place >= 0 else 0, records[place + 1:])
+        lost = _lost(0 if state is None else state.before, after)
         notes.append(f'{len(damaged)} records of {path} are damaged, {lost} messages with them')
     last = records[-1]
     return Session(
         begin, number, bool(damaged), last.number + 1, last.before + len(_messages(last)),
-        records[place].body if place >= 0 else None, messages, increments, kept,
+        None if state is None else state.body, messages,
+        [wire.unpack(record.body) for record in graph], kept,
         Rulings.from_values(rulings), [f'lost from the journal: {text}' for text in notes])
 
 
-def _newest_state(records: Sequence[Record]) -> tuple[int, list[Increment]]:
-    """Place of the newest state whose increments can all be read, and these; -1 = there is none."""
+def _newest_state(
+    records: list[Record]
+) -> tuple[Record | None, list[Record], list[Record]]:
+    """The newest state before which all its increments can be read, these, and what follows."""
     for place in reversed(range(len(records))):
         if records[place].kind == journal.STATE:
-            increments = _increments(records[:place])
-            if records[place].body['sequence'] == (increments[-1].sequence if increments else -1):
-                return place, increments
-    return -1, []
-
-
-def _increments(before: Sequence[Record]) -> list[Increment]:
-    """Those of the records that stand right before a state; none where one is missing."""
-    packets = []
-    for record in reversed(before):
-        if record.kind != journal.GRAPH:
-            break
-        packets.append(wire.decode(record.body))
-    increments: list[Increment] = []
-    for packet in reversed(packets):
-        if packet.values['first'] != (increments[-1].sequence + 1 if increments else 0):
-            return []
-        increments.append(packet.body)
-    return increments
+            state = records[place]
+            first = place - (state.number - state.body['instead_of'])
+            # Numbers have no gap, unless a record cannot be read.
+            if first >= 0 and records[first].number == state.body['instead_of']:
+                return state, records[first:place], records[place + 1:]
+    return None, [], records
 
 
 def _messages(record: Record) -> list[tuple[str, str, int, bytes]]:

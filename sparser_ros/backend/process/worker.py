@@ -180,8 +180,8 @@ class SolverWorker:
             self.audited_solution = None
             self._answered = self._audited = self._request
             self._audit_request = self._audit_failed_at = -1
-            self._tracker.send(*self._begin_tracker())
-            self._auditor.send(*self._begin_auditor())
+            self._tracker.send(*self._all_for_tracker())
+            self._auditor.send(*self._all_for_auditor())
 
     def thin(self, step: ThinningStep) -> None:
         """Go on with a thinned graph in place of everything submitted so far.
@@ -287,7 +287,7 @@ class SolverWorker:
     # -- for the links' threads
 
     def _all_for_tracker(self) -> list[bytes]:
-        messages = [*self._begin_tracker(), *self._all_increments()]
+        messages = [self._beginning(), *self._all_increments()]
         if self._verdict_message:
             messages.append(self._verdict_message)
         if self._busy:
@@ -295,12 +295,19 @@ class SolverWorker:
         return messages
 
     def _all_for_auditor(self) -> list[bytes]:
-        messages = [*self._begin_auditor(), *self._all_increments()]
+        messages = [
+            self._beginning(),
+            wire.message(wire.PAUSE, paused=self._paused),
+            wire.message(wire.RULINGS, self._rulings),
+            *self._all_increments()]
         if self._solution_message:
             messages.append(self._solution_message)
         if self._audited < self._audit_request:
             messages.append(wire.message(wire.AUDIT, request=self._audit_request))
         return messages
+
+    def _beginning(self) -> bytes:
+        return wire.message(wire.RESET, generation=self._generation, epoch=self._epoch)
 
     def _all_increments(self) -> list[bytes]:
         alone = () if self.newest is None else [
@@ -311,15 +318,6 @@ class SolverWorker:
             messages.append(wire.increment_message(merged(part), first=before + 1))
             before = part[-1].sequence
         return messages
-
-    def _begin_tracker(self) -> list[bytes]:
-        return [wire.message(wire.RESET, generation=self._generation, epoch=self._epoch)]
-
-    def _begin_auditor(self) -> list[bytes]:
-        return [
-            *self._begin_tracker(),
-            wire.message(wire.PAUSE, paused=self._paused),
-            wire.message(wire.RULINGS, self._rulings)]
 
     def _from_tracker(self, packet: Packet) -> None:
         if packet.kind == wire.SOLUTION:

@@ -31,7 +31,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...config import ConfigError, FormatError, SparserConfig, SparserError
+from ...config import ConfigError, SparserConfig, SparserError
 from ...config.yaml_file import YamlFile
 from ...io import report
 from ...solver.result import SolveStatus
@@ -100,10 +100,7 @@ def runs_of(bags: Sequence[Path], path: Path) -> list[StudyRun]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        grid = YamlFile(path).value
-    except FormatError as error:
-        raise ConfigError(str(error)) from None
+    grid = YamlFile(path).value
     if not isinstance(grid, dict) or grid.keys() - GRID.keys():
         raise ConfigError(f'{path}: expected a mapping with some of {", ".join(GRID)}')
     for key, value in grid.items():
