@@ -90,6 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
 def run(args: argparse.Namespace, scratch: Path) -> int:
     """Prepare, play, wait, save, report."""
     from ..io.atomic import write_parameters
+    from ..io.report import write as write_report
     from . import demo_data
     from .observers import Monitor
 
@@ -125,7 +126,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
                                      time.monotonic() - begin, rate, cores)
         report['node_exit_code'] = node_exit
         report['log_lines'] = demo_data.log_lines(out / 'node.log')
-    (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
+    write_report(out / 'report.json', report)
     if saved is not None:
         shutil.copytree(saved, out, dirs_exist_ok=True)
         demo_data.draw(saved / 'map.pyfg', out / 'map.png', data, report)
@@ -216,7 +217,6 @@ def settle(monitor: Monitor, node: Child, timeout_s: float) -> float | None:
     """Wait until the node's solution contains all data: seconds, None after the timeout."""
     begin = time.monotonic()
     # Diagnostics sent before the last message arrived may still say `settled`: they are dropped.
-    monitor.seen.diagnostics.pop('graph', None)
     time.sleep(min(1.0, timeout_s))
     monitor.seen.diagnostics.pop('graph', None)
     done = wait_for(lambda: monitor.seen.settled, node, timeout_s - 1.0, period_s=0.1)

@@ -81,7 +81,6 @@ class Player(Node):
         self.reader = BagReader(bag)
         self.rate = rate
         self._clock_period = 1.0 / clock_hz
-        self._exclude = {'/clock', *exclude}
         self._publishers_by_topic: dict[str, Publisher] = {}
         self._sent: dict[str, int] = {}
         self.skipped: dict[str, str] = {}
@@ -93,7 +92,7 @@ class Player(Node):
         self._clock_publisher = self.create_publisher(
             Clock, '/clock', QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE))
         for topic, kind in sorted(self.reader.topics.items()):
-            if topic in self._exclude:
+            if topic in ('/clock', *exclude):
                 continue
             try:
                 self._publishers_by_topic[topic] = self._publisher(topic, kind)
@@ -209,7 +208,8 @@ class Player(Node):
         if last_ns >= 0:
             self._publish_clock(last_ns)
             report.bag_seconds = (last_ns - first_ns) * 1e-9
-        self._wait_acknowledged()
+        for publisher in self._publishers_by_topic.values():
+            publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED_S))
         report.seconds = time.monotonic() - begin
         return report
 
@@ -238,10 +238,6 @@ class Player(Node):
         message = Clock()
         message.clock.sec, message.clock.nanosec = divmod(stamp_ns, 10**9)
         self._clock_publisher.publish(message)
-
-    def _wait_acknowledged(self) -> None:
-        for publisher in self._publishers_by_topic.values():
-            publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED_S))
 
 
 @contextlib.contextmanager

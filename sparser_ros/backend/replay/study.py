@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import product
 from multiprocessing import active_children, get_context
@@ -125,11 +125,17 @@ def study(
     left = list({run.key: run for run in runs if run.key not in rows}.values())
     if progress is not None:
         progress(len(rows), len(rows) + len(left), None)
-    for run, row in _results(left, jobs, scheduler):
-        report.write(store / f'{run.key}.json', row)
-        rows[run.key] = row
-        if progress is not None:
-            progress(len(rows), len({run.key for run in runs}), row)
+    place: AbstractContextManager[dict[Future[dict[str, Any]], StudyRun]] = (
+        nullcontext({}) if not left
+        else _on_cluster(run_one, left, scheduler) if scheduler
+        else in_processes(run_one, left, jobs))
+    with place as futures:
+        for future in as_completed(futures):
+            key, row = futures[future].key, future.result()
+            report.write(store / f'{key}.json', row)
+            rows[key] = row
+            if progress is not None:
+                progress(len(rows), len({run.key for run in runs}), row)
     return [rows[run.key] for run in runs]
 
 
@@ -166,20 +172,6 @@ def _kept(path: Path) -> dict[str, Any] | None:
     return None if row['status'] == 'failed' else row
 
 
-def _results(
-    runs: Sequence[StudyRun], jobs: int, scheduler: str
-) -> Iterator[tuple[StudyRun, dict[str, Any]]]:
-    """Rows as they come."""
-    if not runs:
-        return
-    if scheduler:
-        yield from _on_cluster(runs, scheduler)
-        return
-    with in_processes(run_one, runs, jobs) as futures:
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-
-
 @contextmanager
 def in_processes(
     work: Callable[[A], R], arguments: Iterable[A], jobs: int
@@ -207,9 +199,10 @@ def in_processes(
             raise
 
 
+@contextmanager
 def _on_cluster(
-    runs: Sequence[StudyRun], scheduler: str
-) -> Iterator[tuple[StudyRun, dict[str, Any]]]:
+    work: Callable[[A], R], arguments: Iterable[A], scheduler: str
+) -> Iterator[dict[Future[R], A]]:
     """The same by a Dask cluster, whose workers see the bags under the same paths."""
     try:
         import distributed
@@ -220,10 +213,8 @@ def _on_cluster(
         client = distributed.Client(scheduler, timeout='10s')
     except (OSError, ValueError) as error:
         raise SparserError(f'no Dask scheduler answers at {scheduler}: {error}') from None
-    with client:
-        futures = {client.submit(run_one, run, key=run.key, pure=False): run for run in runs}
-        for future in distributed.as_completed(futures):
-            yield futures[future], future.result()
+    with client, client.get_executor(pure=False) as executor:
+        yield {executor.submit(work, argument): argument for argument in arguments}
 
 
 def _end_with_parent(parent: int) -> None:
