@@ -236,16 +236,14 @@ def covariances_of(
         return {'error': str(error)}
     # A part without a tie to the rest is at rest in a frame of its own, which is not map.
     known = components(graph) == 0
-    poses = [block if known[row] else None
-             for block, row in zip(blocks.poses, newest.values(), strict=True)]
-    marks = [block if row else None
-             for block, row in zip(blocks.landmarks, known[graph.n_poses:], strict=True)]
+    poses = {robot: block if known[row] else None
+             for (robot, row), block in zip(newest.items(), blocks.poses, strict=True)}
+    marks = {name: block if there else None for name, block, there in zip(
+        graph.landmarks.names, blocks.landmarks, known[graph.n_poses:], strict=True)}
     first = graph.robots[graph.poses.robot[0]] if graph.n_poses else ''
     gauge = 'absolute data' if graph.anchored else f'the first pose of {first}'
     return report.covariance_fields(
-        gauge, variance_factor(graph, estimate, weights),
-        dict(zip(newest, poses, strict=True)),
-        dict(zip(graph.landmarks.names, marks, strict=True)))
+        gauge, variance_factor(graph, estimate, weights), poses, marks)
 
 
 def _show(

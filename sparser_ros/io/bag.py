@@ -154,24 +154,20 @@ class BagReader:
         if not self.path.exists():
             raise FormatError(self.path, None, 'no such bag')
         self.topics: dict[str, str] = {}
-        self.counts: dict[str, int] = {}
-        spans = []
+        self.counts = Counter[str]()
         with ExitStack() as stack:
             parts = self._readable_parts(stack)
             self._parts, readers = list(parts), list(parts.values())
-            for reader in readers:
-                for connection in reader.connections:
-                    self.topics.setdefault(connection.topic, connection.msgtype)
-                    self.counts[connection.topic] = \
-                        self.counts.get(connection.topic, 0) + connection.msgcount
-                if reader.message_count:
-                    spans.append((int(reader.start_time), int(reader.end_time)))
-            self.start_ns = min((first for first, _ in spans), default=0)
-            self.end_ns = max((last for _, last in spans), default=0)
+            for connection in (one for reader in readers for one in reader.connections):
+                self.topics.setdefault(connection.topic, connection.msgtype)
+                self.counts[connection.topic] += connection.msgcount
+            filled = [reader for reader in readers if reader.message_count]
+            self.start_ns = min((int(reader.start_time) for reader in filled), default=0)
+            self.end_ns = max((int(reader.end_time) for reader in filled), default=0)
             self.store = self._choose_store(readers)
 
     def __len__(self) -> int:
-        return sum(self.counts.values())
+        return self.counts.total()
 
     def __iter__(self) -> Iterator[BagMessage]:
         return self.messages()

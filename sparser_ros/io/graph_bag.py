@@ -272,19 +272,14 @@ class RadioNames:
     """Radio names of the ends of ranges: robot or beacon, with a number per antenna."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        ranges = graph.ranges
-        self.levers: dict[str, list[tuple[float, ...]]] = {}
-        for endpoint, lever in (
-            (ranges.source, ranges.lever_source), (ranges.target, ranges.lever_target)
-        ):
-            pose = endpoint >= 0
-            for number, robot in enumerate(graph.robots):
-                rows = pose.copy()
-                rows[pose] = graph.poses.robot[endpoint[pose]] == number
-                known = self.levers.setdefault(robot, [])
-                known += [r for r in map(tuple, np.unique(lever[rows], axis=0).tolist())
-                          if r not in known]
+        self.graph, ranges = graph, graph.ranges
+        ends = np.concatenate([ranges.source, ranges.target])
+        levers = np.concatenate([ranges.lever_source, ranges.lever_target])
+        owner = graph.poses.robot[ends[ends >= 0]]
+        self.levers: dict[str, list[tuple[float, ...]]] = {robot: [] for robot in graph.robots}
+        antennas_of = np.unique(np.column_stack([owner, levers[ends >= 0]]), axis=0)
+        for number, *lever in antennas_of.tolist():
+            self.levers[graph.robots[int(number)]].append(tuple(lever))
         for robot, antennas in self.levers.items():
             if len(antennas) > MOST_ANTENNAS:
                 raise GraphError(
