@@ -14,9 +14,8 @@ from typing import Any
 
 from ..config import FormatError, yaml_file
 
-BAG_FILES = ('.mcap', '.db3')
-"""Suffixes of the files of a bag; a folder of one may hold more:"""
-_BESIDE = ('.db3-wal', '.db3-shm', '.zstd')
+BAG_FILES, _BESIDE = ('.mcap', '.db3'), ('.db3-wal', '.db3-shm', '.zstd')
+"""Suffixes of the files of a bag, and of what its folder may hold beside them."""
 
 
 def is_bag(path: Path) -> bool:

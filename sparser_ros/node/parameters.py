@@ -24,7 +24,7 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from ..config import ConfigError, FlatOption, FormatError, build, check, walk
+from ..config import ConfigError, FlatOption, build, check, walk
 from ..config.option import flat, nested
 from ..config.sparser import ROS_OWN, SparserConfig
 from ..config.yaml_file import YamlFile, merged
@@ -211,11 +211,8 @@ def read_files(
     for flag, path in pairwise(arguments):
         if flag != '--params-file' or not Path(path).is_file():
             continue
-        try:
-            file = YamlFile(path)
-            blocks = file.blocks(node)
-        except FormatError as error:
-            raise ConfigError(str(error)) from None
+        file = YamlFile(path)
+        blocks = file.blocks(node)
         for block in blocks:
             values = merged(values, block.values)
         names = [block.name for block in blocks]
