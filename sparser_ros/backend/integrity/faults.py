@@ -104,6 +104,11 @@ class Fault:
     part of the map, and no more."""
 
     @property
+    def key(self) -> tuple[str, str, Span | None]:
+        """That of its hypothesis."""
+        return self.kind, self.subject, None if self.spans == ALWAYS else self.spans[0]
+
+    @property
     def open(self) -> bool:
         """Whether the next ranges of the subject are held back."""
         return self.held_ns > 0

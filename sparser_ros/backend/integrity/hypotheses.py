@@ -16,7 +16,7 @@ from ...graph import range_directions, range_lever_derivatives, range_vectors
 from ...graph.ends import RangeEnds, owners, stamps_of
 from ...graph.finding import Finding
 from .doubts import Stretch
-from .linear_model import LinearModel
+from .linear_model import LinearModel, Scores
 from .odometry_errors import ALL_ROBOTS, SCALE, TURN
 from .radio_errors import ALL_RADIOS, doubt
 
@@ -69,6 +69,12 @@ class Hypothesis:
     def key(self) -> tuple[str, str, Span | None]:
         """What tells it from others."""
         return self.kind, self.subject, self.span
+
+
+def scores_of(model: LinearModel, hypotheses: Sequence[Hypothesis]) -> Scores:
+    """The scores of all hypotheses, one after the other."""
+    none = sp.csc_matrix((len(model.residual), 0))
+    return model.scores(sp.hstack([none, *(fault.columns for fault in hypotheses)], format='csc'))
 
 
 def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:

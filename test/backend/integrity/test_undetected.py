@@ -19,10 +19,10 @@ from sparser_ros.backend.integrity.hypotheses import (
     Hypothesis,
     common_hypotheses,
     odometry_scales,
+    scores_of,
 )
 from sparser_ros.backend.integrity.linear_model import Scores, linear_model
 from sparser_ros.backend.integrity.odometry_errors import SCALE, TURN
-from sparser_ros.backend.integrity.selection import scores_of
 from sparser_ros.backend.integrity.solved_sizes import solved_faults
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
@@ -124,7 +124,7 @@ def hidden(made, estimate, weights, gauge=0, kinds=lambda kind: True):
     model = linear_model(made, estimate, weights)
     tested = [one for one in hypotheses_of(model, range_ends(made), [], CONFIG)
               if kinds(one.kind)]
-    none = solved_faults(scores_of(model, tested), tested, (), CONFIG, 1e-6)
+    none = solved_faults(scores_of(model, tested), tested, (), CONFIG)
     return undetected.hidden_faults(made, estimate, none, gauge, CONFIG)
 
 
@@ -138,13 +138,13 @@ def test_sizes_that_are_solved_for_are_the_best_ones_beside_their_prior(seed):
     solved = (Fault(ANTENNA, 'B', tuple(now[:2].tolist())), Fault(TURN, 'A', (now[2],)))
     prior = np.array([4.0, 4.0, 3.0]) / (CONFIG.fault_size * 0.1)**2
     found = solved_faults(
-        Scores(G.T @ G, G.T @ r, np.sum(G**2, axis=0), step), every, solved, CONFIG, 1e-6)
+        Scores(G.T @ G, G.T @ r, np.sum(G**2, axis=0), step), every, solved, CONFIG)
     stacked = np.vstack([G[:, inside], np.diag(np.sqrt(prior))])
     more = -np.linalg.lstsq(stacked, np.concatenate([r, np.sqrt(prior) * now]), rcond=None)[0]
-    for fault in found.faults:
-        part = slice(2) if fault.kind == ANTENNA else slice(2, 3)
-        np.testing.assert_allclose(fault.size, (now + more)[part], atol=1e-9)
-    assert [one.key for one in found.others] == [every[0].key, every[2].key]
+    for one in found.kept:
+        part = slice(2) if one.fault.kind == ANTENNA else slice(2, 3)
+        np.testing.assert_allclose(one.size, (now + more)[part], atol=1e-9)
+    assert [one.fault.key for one in found.others] == [every[0].key, every[2].key]
     np.testing.assert_allclose(
         found.scores.score, G[:, outside].T @ (r + G[:, inside] @ more), atol=1e-9)
     W = np.linalg.inv(stacked.T @ stacked)
@@ -188,9 +188,9 @@ def test_a_map_with_a_fault_knows_of_none_and_of_another_one_instead():
         [J, *(G[k] for k in solved_for)]) @ step)
     faults = tuple(Fault(tested[k].kind, tested[k].subject, (value,))
                    for k, value in zip(solved_for, size.tolist(), strict=True))
-    found = solved_faults(scores_of(settled, tested), tested, faults, CONFIG, 1e-6)
+    found = solved_faults(scores_of(settled, tested), tested, faults, CONFIG)
     hidden = undetected.hidden_faults(biased, estimate, found, None, config)
-    np.testing.assert_allclose([one.size for one in found.faults], size[:, None], atol=1e-6)
+    np.testing.assert_allclose([one.size for one in found.kept], size[:, None], atol=1e-6)
     bodies = undetected._Bodies.of(biased, estimate, None)
     odds, told = hidden.log_odds(CONFIG.fault_probability)[1:], []
     for gone, stays in (solved_for, solved_for[::-1]):
@@ -221,7 +221,7 @@ def test_odometry_that_is_too_long_on_every_robot_is_one_fault():
     model = linear_model(made, estimate, weights)
     tested = hypotheses_of(model, range_ends(made), [], CONFIG)
     every = [*tested, *common_hypotheses(tested)]
-    none = solved_faults(scores_of(model, every), every, (), CONFIG, 1e-6)
+    none = solved_faults(scores_of(model, every), every, (), CONFIG)
     found = undetected.hidden_faults(made, estimate, none, 0, CONFIG)
     likeliest = found.causes[int(np.argmax(found.evidence))]
     assert likeliest == 'odometry_scale of all robots'
