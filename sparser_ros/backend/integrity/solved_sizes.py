@@ -19,15 +19,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import logsumexp
 
 from ...array_types import Array, Index
 from ...config.backend_config import IntegrityConfig
-from .faults import ALWAYS, Fault
+from .faults import ALWAYS, KINDS, Fault
 from .hypotheses import Hypothesis
 from .linear_model import Scores
 
 DROPPED = 0.1
 """Odds below which the map is no longer solved with the size of a fault, as it is above one."""
+_SCALES = (1.0, 4.0, 16.0)
+"""Factors, equally likely, on the standard deviation of sizes of what no map is solved with: ranges
+of another robot, moves and jumps may be of any size."""
 _MOST = 6
 """Faults beside the map that are named at once; with more than that the map itself is in doubt."""
 
@@ -45,6 +49,8 @@ class Sized:
     """Half of the chi-square that it explains."""
     evidence: float
     """Logarithm of how much likelier the data are with it than without."""
+    scale: float = 1.0
+    """One of _SCALES: the likeliest."""
 
     def proved(self, false_alarm: float) -> bool:
         """Whether it is one by what is beyond its floor; `false_alarm`: probability if it is none.
@@ -124,14 +130,15 @@ def proved_faults(
     may be proved; `false_alarm` is the probability of one that is proved and none.
     """
     free, scores = dict(taken_off), replace(scores, step=scores.step[:0])
+    scales: dict[int, float] = {}
     while True:
-        sizes = _FreeSizes(scores, hypotheses, free, config)
+        sizes = _FreeSizes(scores, hypotheses, free, config, scales)
         best = max((other for other in sizes.others()
                     if other.number in nameable and other.proved(false_alarm)),
                    key=lambda other: other.evidence, default=None)
         if best is None or len(free) - len(taken_off) == _MOST:
             break
-        free[best.number] = np.zeros(len(best.size))
+        free[best.number], scales[best.number] = np.zeros(len(best.size)), best.scale
     return sorted((sized for sized in sizes.free() if sized.proved(false_alarm)),
                   key=lambda sized: -sized.evidence)
 
@@ -139,17 +146,20 @@ def proved_faults(
 class _FreeSizes:
     """Parameters of hypotheses of which some have sizes that are free within their prior.
 
-    `taken_off` has by number the sizes of these that measurements are without.
+    `taken_off` has by number the sizes of these that measurements are without, `scales` factors on
+    the standard deviations of priors that are not 1.
     """
 
     def __init__(
         self, scores: Scores, hypotheses: Sequence[Hypothesis], taken_off: Mapping[int, Array],
-        config: IntegrityConfig,
+        config: IntegrityConfig, scales: Mapping[int, float] | None = None,
     ) -> None:
         self._scores, self._hypotheses, self._numbers = scores, hypotheses, sorted(taken_off)
         count = [fault.columns.shape[1] for fault in hypotheses]
         self._ends = np.cumsum([0, *count])
-        self._prior = np.repeat([prior_of(fault, config) for fault in hypotheses], count)
+        self._prior = np.repeat([
+            prior_of(fault, config) / (scales or {}).get(number, 1.0)**2
+            for number, fault in enumerate(hypotheses)], count)
         self._now = np.zeros(self._ends[-1])
         for number, size in taken_off.items():
             self._now[self.part(number)] = size
@@ -189,20 +199,26 @@ class _FreeSizes:
         """Those that are not, each alone beside the free ones."""
         sized = []
         for number in np.setdiff1d(np.arange(len(self._hypotheses)), self._numbers).tolist():
-            part = self.part(number)
-            own = np.searchsorted(self.outside, part)
-            A = self.beside.information[np.ix_(own, own)] + np.diag(self._prior[part])
-            W = np.asarray(np.linalg.inv(A), dtype=float)
-            sized.append(self._sized(number, W, -W @ self.beside.score[own]))
+            own = np.searchsorted(self.outside, self.part(number))
+            A, s = self.beside.information[np.ix_(own, own)], self.beside.score[own]
+            scales = (1.0,) if KINDS[self._hypotheses[number].kind].in_map else _SCALES
+            tried = []
+            for scale in scales:
+                prior = self._prior[self.part(number)] / scale**2
+                W = np.asarray(np.linalg.inv(A + np.diag(prior)), dtype=float)
+                tried.append(self._sized(number, W, -W @ s, scale))
+            best = max(tried, key=lambda one: one.evidence)
+            sized.append(replace(best, evidence=float(logsumexp(
+                [one.evidence for one in tried]) - np.log(len(tried)))))
         return sized
 
-    def _sized(self, number: int, W: Array, size: Array) -> Sized:
+    def _sized(self, number: int, W: Array, size: Array, scale: float = 1.0) -> Sized:
         """A fault of the covariance W and the best size."""
-        fault = self._hypotheses[number]
+        fault, prior = self._hypotheses[number], self._prior[self.part(number)] / scale**2
         gain = 0.5 * float(size @ np.linalg.solve(W, size))
-        occam = 0.5 * float(np.linalg.slogdet(self._prior[self.part(number), None] * W)[1])
+        occam = 0.5 * float(np.linalg.slogdet(prior[:, None] * W)[1])
         # One of several times was picked for its residuals; each is as likely beforehand.
-        return Sized(number, fault, size, gain, gain + occam - np.log(fault.tests))
+        return Sized(number, fault, size, gain, gain + occam - np.log(fault.tests), scale)
 
 
 def prior_of(fault: Hypothesis, config: IntegrityConfig) -> float:
