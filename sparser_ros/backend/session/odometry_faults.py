@@ -70,8 +70,10 @@ def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
 
 
 def _believing(search: FaultSearch) -> tuple[Treatment, Contest | None]:
-    """With ranges that are held back, which may be right, and the odometry wrong."""
-    treatment = search.treatment.without(fault for fault in search.treatment.faults if fault.open)
+    """With ranges that are held back, which may be right, and the odometry wrong; and without jumps,
+    which may be parts of a failure."""
+    treatment = search.treatment.but(JUMP).without(
+        fault for fault in search.treatment.faults if fault.open)
     return treatment, search.contest if treatment == search.treatment else search.solved(treatment)
 
 

@@ -16,6 +16,7 @@ from sparser_ros.backend.integrity import undetected
 from sparser_ros.backend.integrity.faults import LENGTH, Fault, hypotheses_of
 from sparser_ros.backend.integrity.hypotheses import (
     ANTENNA,
+    JUMP,
     Hypothesis,
     common_hypotheses,
     odometry_scales,
@@ -256,12 +257,13 @@ def test_robots_that_drive_on_are_as_far_off_as_an_audit_without_new_ranges_has_
         np.tile(np.eye(dimension, size), (3, 1, 1)))
     assert now.causes == after.causes
     # A straight path shows next to nothing of where the antenna is: its shift is that of rounding.
-    shown = np.array([not cause.startswith(ANTENNA) for cause in now.causes])
+    # Without noise any step may be the one that fits worst.
+    shown = np.array([not cause.startswith((ANTENNA, JUMP)) for cause in now.causes])
     bodies = slice(now.bodies)
     # Turns are taken to go on without steps: one in forty of these.
     for old, found, wanted in (
             [one.lone_shift[bodies, :, shown] for one in (before, now, after)],
-            [covariances(one)[bodies] for one in (before, now, after)]):
+            [covariances(one)[bodies][:, :, shown] for one in (before, now, after)]):
         largest = np.max(np.abs(wanted), axis=(0, 1))
         assert np.max(np.abs(old - wanted)[:3] / largest) > 0.3
         np.testing.assert_array_less(np.abs(found - wanted) / largest, 0.03)
@@ -282,12 +284,13 @@ def test_antennas_count_in_no_level():
     every, less = (hidden(made, estimate, weights, None, kinds) for kinds in (
         lambda kind: True, lambda kind: kind != ANTENNA))
     kept = np.array([not cause.startswith(ANTENNA) for cause in every.causes])
+    jump = np.array([cause.startswith(JUMP) for cause in every.causes])
     columns = kept[every.owner]
     assert not np.all(kept) and tuple(np.array(every.causes)[kept]) == less.causes
     for name in ('common', 'common_shift'):
         np.testing.assert_allclose(getattr(every, name), getattr(less, name))
     np.testing.assert_allclose(every.lone[:, :, columns], less.lone)
-    np.testing.assert_array_equal(every.in_levels, kept)
+    np.testing.assert_array_equal(every.in_levels, kept & ~jump)
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
