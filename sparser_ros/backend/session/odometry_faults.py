@@ -70,7 +70,7 @@ def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
 
 
 def _believing(search: FaultSearch) -> tuple[Treatment, Contest | None]:
-    """With ranges that are held back, which may be right, and the odometry wrong; and without jumps,
+    """With ranges that are held back, which may be right, and the odometry wrong; without jumps,
     which may be parts of a failure."""
     treatment = search.treatment.but(JUMP).without(
         fault for fault in search.treatment.faults if fault.open)
