@@ -10,10 +10,11 @@ from dense import drawn
 from faulty_world import BEACONS, CENTRES, graph, odometry_scaled, solved, world
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from sparser_ros.backend.integrity import undetected
-from sparser_ros.backend.integrity.faults import LENGTH, Fault, hypotheses_of
+from sparser_ros.backend.integrity.faults import BURST, LENGTH, Fault, hypotheses_of
 from sparser_ros.backend.integrity.hypotheses import (
     ANTENNA,
     JUMP,
@@ -81,6 +82,26 @@ def test_a_lone_fault_is_that_of_a_solve_with_it_and_evidence_that_of_dense_gaus
             inverse + lone[:, own] @ lone[:, own].T, np.linalg.inv(information)[:4, :4],
             atol=1e-10)
         assert evidence[fault] == pytest.approx(evidence_of(J, G, r, fault), abs=1e-3)
+
+
+def test_what_no_map_is_solved_with_may_be_of_any_size_and_is_proved_beyond_its_floor():
+    """By dense Gaussians of three sizes, equally likely."""
+    J, G, inverse, P, r = drawn(8, 0.0, 20.0, 0.0, 0.0)
+    faults = [dataclasses.replace(fault, kind=BURST) for fault in FAULTS]
+    scores = Scores(G.T @ P @ G, G.T @ P @ r, np.sum(G**2, axis=0), inverse @ J.T @ G)
+    found = solved_faults(scores, faults, (), CONFIG).others
+    free = np.eye(len(J)) + 1e5 * J @ J.T
+    none = multivariate_normal(np.zeros(len(J)), free).logpdf(r)
+    for number, one in enumerate(found):
+        own = G[:, number == OWNER]
+        sizes = (scale**2 * 100.0 / (PARTS[number] + 2) * own @ own.T for scale in (1, 4, 16))
+        wanted = logsumexp([multivariate_normal(np.zeros(len(J)), free + size).logpdf(r) - none
+                            for size in sizes]) - np.log(3)
+        assert one.evidence == pytest.approx(wanted, rel=1e-3, abs=1e-2)
+    likely = max(found, key=lambda one: one.evidence)
+    assert likely.number == 1 and likely.scale > 1 and likely.proved(1e-6)
+    within = dataclasses.replace(likely, size=0.9 * likely.size / np.linalg.norm(likely.size))
+    assert not within.proved(1e-6)
 
 
 def test_a_bias_moves_the_newest_poses_as_far_as_the_solve_with_it(dimension):
