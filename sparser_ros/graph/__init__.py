@@ -5,11 +5,13 @@ from .estimate import (
     antennas,
     cost,
     estimate_of,
+    height_residuals,
     range_directions,
     range_lever_derivatives,
     range_residuals,
     range_vectors,
     squared_residuals,
+    vertical_residuals,
     with_estimate,
 )
 from .graph import Graph, Increment, empty_graph, extended
@@ -25,29 +27,26 @@ from .measurements import (
     Sightings,
     Verticals,
 )
-from .residuals import HeightResidual, PointResidual, RotationResidual, VerticalResidual
+from .residuals import Residual
 from .table import Landmarks, Poses, Table, concatenated, empty
 
 __all__ = [
     'MEASUREMENT_TYPES',
     'Estimate',
     'Graph',
-    'HeightResidual',
     'Heights',
     'Increment',
     'Kind',
     'Landmarks',
     'MeasurementTables',
     'PointPriors',
-    'PointResidual',
     'PosePriors',
     'Poses',
     'Ranges',
     'RelativePoses',
-    'RotationResidual',
+    'Residual',
     'Sightings',
     'Table',
-    'VerticalResidual',
     'Verticals',
     'antennas',
     'concatenated',
@@ -56,10 +55,12 @@ __all__ = [
     'empty_graph',
     'estimate_of',
     'extended',
+    'height_residuals',
     'range_directions',
     'range_lever_derivatives',
     'range_residuals',
     'range_vectors',
     'squared_residuals',
+    'vertical_residuals',
     'with_estimate',
 ]

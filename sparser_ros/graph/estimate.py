@@ -8,7 +8,7 @@ import numpy as np
 
 from ..array_types import Array, Index
 from .graph import Graph, counted
-from .measurements import range_residual
+from .measurements import HEIGHTS, RANGES, VERTICALS
 from .residuals import turned_arms
 from .table import point_index
 
@@ -96,12 +96,13 @@ def antennas(estimate: Estimate, endpoint: Index, arm: Array) -> Array:
     At a landmark the arm is not read.
     """
     points = estimate.points[point_index(endpoint, len(estimate.translation))]
-    return np.asarray(points + turned_arms(endpoint, arm, estimate.rows))
+    return np.asarray(points + turned_arms(endpoint, arm[:, None], estimate.rows)[:, 0])
 
 
 def range_vectors(graph: Graph, estimate: Estimate) -> Array:
     """(k, d): target antenna minus source antenna in the map frame, metres."""
-    return range_residual(graph.ranges).vectors(estimate.points, estimate.rows)
+    (residual,) = RANGES.residuals(graph.ranges)
+    return residual.vectors(estimate.points, estimate.rows)[:, 0]
 
 
 def range_directions(graph: Graph, estimate: Estimate) -> Array:
@@ -134,6 +135,18 @@ def range_lever_derivatives(graph: Graph, estimate: Estimate) -> tuple[Array, Ar
         return np.asarray(np.einsum('ki,kij->kj', unit, rotation[rows]))
 
     return -turned(graph.ranges.source), turned(graph.ranges.target)
+
+
+def vertical_residuals(graph: Graph, estimate: Estimate) -> Array:
+    """(k, d): the vertical as poses see it less that of map; the angle between, where small."""
+    (residual,) = VERTICALS.residuals(graph.verticals)
+    return residual.vectors(estimate.points, estimate.rows)[:, 0]
+
+
+def height_residuals(graph: Graph, estimate: Estimate) -> Array:
+    """(k,): height of a point less that measured, metres."""
+    (residual,) = HEIGHTS.residuals(graph.heights)
+    return residual.vectors(estimate.points, estimate.rows)[:, 0, -1]
 
 
 def squared_residuals(graph: Graph, estimate: Estimate) -> dict[str, Array]:

@@ -14,19 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, unique
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..array_types import Array, Index
-from .residuals import (
-    HeightResidual,
-    PointResidual,
-    Residual,
-    RotationResidual,
-    VerticalResidual,
-)
+from .residuals import Residual, axes_of, points_of
 from .table import (
     AngleWeights,
     Directions,
@@ -44,7 +38,6 @@ from .table import (
     empty,
 )
 
-R = TypeVar('R', bound=Residual)
 
 @unique
 class Kind(IntEnum):
@@ -97,23 +90,15 @@ class MeasurementType:
 
     def has_rotation(self, dimension: int) -> bool:
         """True if a residual compares rotations."""
-        return any(isinstance(part, RotationResidual) for part in self._parts(dimension))
+        return any(part.turn for part in self._parts(dimension))
 
     def degrees_of_freedom(self, dimension: int) -> int:
         """Of one row: d of a coincidence, 1 of a distance or a height, 1 (2D) or 3 (3D) of a
         rotation, d - 1 of a vertical."""
-        return sum(_degrees(part, dimension) for part in self._parts(dimension))
+        return sum(part.degrees_of_freedom for part in self._parts(dimension))
 
     def _parts(self, dimension: int) -> tuple[Residual, ...]:
         return self.residuals(empty(self.table, dimension))
-
-
-def _degrees(part: Residual, dimension: int) -> int:
-    if isinstance(part, RotationResidual):
-        return 1 if dimension == 2 else 3
-    if isinstance(part, VerticalResidual):
-        return dimension - 1
-    return 1 if isinstance(part, HeightResidual) or part.distance is not None else dimension
 
 
 # -- the types, in the order of their rows in the problem
@@ -138,8 +123,8 @@ class RelativePoses(Table):
 
 RELATIVE_POSES = MeasurementType(
     'relative_poses', RelativePoses,
-    lambda table: (RotationResidual(table.i, table.j, table.rotation, table.kappa),
-                   PointResidual(table.i, table.j, table.translation, None, table.tau)),
+    lambda table: (axes_of(table.i, table.j, table.rotation, table.kappa),
+                   points_of(table.i, table.j, table.translation, None, table.tau)),
     lambda table: np.where(table.odometry, Kind.ODOMETRY, Kind.CLOSURE).astype(np.int8))
 
 
@@ -158,7 +143,7 @@ class Sightings(Table):
 
 SIGHTINGS = MeasurementType(
     'sightings', Sightings,
-    lambda table: (PointResidual(table.i, table.point, table.translation, None, table.tau),),
+    lambda table: (points_of(table.i, table.point, table.translation, None, table.tau),),
     Kind.SIGHTING, {'i': 'translation'}, free_scale=True)
 
 
@@ -179,15 +164,10 @@ class Ranges(Table):
     stamp_ns: Stamps
 
 
-def range_residual(table: Ranges) -> PointResidual:
-    """The residual of each range, its bearing included."""
-    return PointResidual(
-        table.source, table.target, table.lever_source, table.lever_target, table.precision,
-        table.distance_m)
-
-
 RANGES = MeasurementType(
-    'ranges', Ranges, lambda table: (range_residual(table),),
+    'ranges', Ranges,
+    lambda table: (points_of(table.source, table.target, table.lever_source, table.lever_target,
+                             table.precision, table.distance_m),),
     Kind.RANGE, {'source': 'lever_source', 'target': 'lever_target'})
 
 
@@ -206,8 +186,8 @@ class PosePriors(Table):
 
 POSE_PRIORS = MeasurementType(
     'pose_priors', PosePriors,
-    lambda table: (RotationResidual(None, table.i, table.rotation, table.kappa),
-                   PointResidual(None, table.i, table.translation, None, table.tau)),
+    lambda table: (axes_of(None, table.i, table.rotation, table.kappa),
+                   points_of(None, table.i, table.translation, None, table.tau)),
     Kind.POSE_FIX, absolute=True)
 
 
@@ -225,7 +205,7 @@ class PointPriors(Table):
 
 POINT_PRIORS = MeasurementType(
     'point_priors', PointPriors,
-    lambda table: (PointResidual(None, table.point, table.position, table.lever, table.precision),),
+    lambda table: (points_of(None, table.point, table.position, table.lever, table.precision),),
     lambda table: np.where(table.point >= 0, Kind.POSITION_FIX, Kind.PRIOR).astype(np.int8),
     {'point': 'lever'}, absolute=True)
 
@@ -244,7 +224,8 @@ class Verticals(Table):
 
 VERTICALS = MeasurementType(
     'verticals', Verticals,
-    lambda table: (VerticalResidual(table.i, table.up, table.precision),),
+    lambda table: (Residual(None, table.i, _upwards(table.up)[:, None], table.up[:, None],
+                            table.precision, point=False),),
     Kind.VERTICAL, directions={'i': 'up'})
 
 
@@ -262,8 +243,14 @@ class Heights(Table):
 
 HEIGHTS = MeasurementType(
     'heights', Heights,
-    lambda table: (HeightResidual(table.point, table.lever, table.height_m, table.precision),),
+    lambda table: (points_of(None, table.point, table.height_m[:, None] * _upwards(table.lever),
+                             table.lever, table.precision, height=True),),
     Kind.HEIGHT, {'point': 'lever'})
+
+
+def _upwards(vectors: Array) -> Array:
+    """(k, d): the last axis of map, as often as there are vectors (k, d)."""
+    return np.broadcast_to(np.eye(vectors.shape[1])[-1], vectors.shape)
 
 
 MEASUREMENT_TYPES: dict[str, MeasurementType] = {
@@ -305,12 +292,10 @@ class MeasurementTables:
         for name, table in self.measurements.items():
             yield MEASUREMENT_TYPES[name], table
 
-    def residuals(self, part: type[R]) -> Iterator[R]:
-        """The residuals of one class, in the order of their rows."""
+    def residuals(self) -> Iterator[Residual]:
+        """The residuals of all tables, in the order of their rows."""
         for kind, table in self.typed():
-            for residual in kind.residuals(table):
-                if isinstance(residual, part):
-                    yield residual
+            yield from kind.residuals(table)
 
     @property
     def levelled(self) -> bool:
@@ -324,7 +309,7 @@ class MeasurementTables:
     @property
     def n_bearings(self) -> int:
         """Measured distances: each has a bearing among the unknowns."""
-        return sum(len(part) for part in self.residuals(PointResidual) if part.distance is not None)
+        return sum(len(part) for part in self.residuals() if part.distance is not None)
 
     @property
     def n_absolute(self) -> int:
@@ -340,8 +325,8 @@ class MeasurementTables:
     def absolute_positions(self, dimension: int) -> Array:
         """(k, d): where absolute measurements say that something is, metres."""
         positions = [
-            part.arm_first for part in self.residuals(PointResidual)
-            if part.first is None and part.arm_first is not None]
+            part.arm_first[:, 0] for part in self.residuals()
+            if part.first is None and part.point and not part.height]
         return np.concatenate([np.zeros((0, dimension)), *positions])
 
     def pairs(self, *, odometry: bool) -> tuple[Index, Index]:

@@ -22,15 +22,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..array_types import Array, Index, Mask
 from ..config import SolverError
-from ..graph import (
-    Estimate,
-    Graph,
-    HeightResidual,
-    PointResidual,
-    RotationResidual,
-    VerticalResidual,
-    squared_residuals,
-)
+from ..graph import Estimate, Graph, Residual, squared_residuals
 from ..graph.precision import chi_square_kappa
 from ..graph.residuals import turned_arms
 from ..linalg.cholesky import NotPositiveDefiniteError, factorize
@@ -160,14 +152,10 @@ class Linearised:
         self._points, self._rows = self.estimate.points, self.estimate.rows
         for kind, table in graph.typed():
             for part in kind.residuals(table):
-                if isinstance(part, RotationResidual):
+                if part.turn:
                     self._rotations(kind.name, part)
-                elif isinstance(part, VerticalResidual):
-                    self._verticals(kind.name, part)
-                elif isinstance(part, HeightResidual):
-                    self._heights(kind.name, part)
                 else:
-                    self._antennas(kind.name, part)
+                    self._differences(kind.name, part)
         self.jacobian = sp.vstack(
             [sp.csr_matrix((0, self.size)), *self.blocks], format='csr')
 
@@ -240,7 +228,7 @@ class Linearised:
     def _eye(self, k: int, size: int, sign: float = 1.0) -> Array:
         return np.tile(sign * np.eye(size), (k, 1, 1))
 
-    def _rotations(self, table: str, residual: RotationResidual) -> None:
+    def _rotations(self, table: str, residual: Residual) -> None:
         """R_j - R_i R~, weight 2 kappa per axis of the small rotation."""
         k = len(residual)
         kappa = 2 * chi_square_kappa(residual.weight, self.d)
@@ -249,43 +237,26 @@ class Linearised:
             parts.append((self._turn_columns(residual.first), self._eye(k, self.turns, -1.0)))
         self._add(self._weighted(table, kappa), parts)
 
-    def _verticals(self, table: str, residual: VerticalResidual) -> None:
-        """R_j up - e_z, which a turn moves like a lever arm, at zero residual: (k, d) rows.
-
-        The arm is e_z: with R_j up a turn about the vertical would seem to be measured.
-        """
-        up = np.tile(np.eye(self.d)[-1], (len(residual), 1))
-        self._add(self._weighted(table, residual.weight), [
-            (self._turn_columns(residual.second), rotation_jacobian(up))])
-
-    def _heights(self, table: str, residual: HeightResidual) -> None:
-        """The last coordinate of a point: (k, 1) rows."""
-        endpoint, last = residual.second, slice(self.d - 1, self.d)
-        parts = [(self.point_columns(self.graph.points(endpoint))[:, last],
-                  np.ones((len(residual), 1, 1)))]
-        if np.any(endpoint >= 0):
-            turned = turned_arms(endpoint, residual.arm_second, self._rows)
-            parts.append((self._turn_columns(np.maximum(endpoint, 0)),
-                          rotation_jacobian(turned)[:, last]))
-        self._add(self._weighted(table, residual.weight), parts)
-
-    def _antennas(self, table: str, residual: PointResidual) -> None:
-        """Antenna minus antenna, or the length of that minus a distance; weight 1/sigma^2."""
-        k = len(residual)
-        along = self._eye(k, self.d)
-        if residual.distance is not None:
-            vector = residual.vectors(self._points, self._rows)
+    def _differences(self, table: str, residual: Residual) -> None:
+        """One end less the other: all coordinates, the last one, or the length less a distance."""
+        along = self._eye(len(residual), self.d)
+        if residual.height:
+            along = along[:, -1:]
+        elif residual.distance is not None:
+            vector = residual.vectors(self._points, self._rows)[:, 0]
             length = np.linalg.norm(vector, axis=1, keepdims=True)
             along = (vector / np.maximum(length, 1e-12))[:, None, :]
         parts = []
-        for endpoint, arm, sign in (
-            (residual.second, residual.arm_second, 1.0), (residual.first, residual.arm_first, -1.0),
-        ):
+        for endpoint, arm, sign in zip(
+                (residual.first, residual.second), residual.arms, (-1.0, 1.0), strict=True):
             if endpoint is None:
                 continue
-            parts.append((self.point_columns(self.graph.points(endpoint)), sign * along))
-            if arm is not None and np.any(endpoint >= 0):
-                turned = turned_arms(endpoint, arm, self._rows)
+            if residual.point:
+                parts.append((self.point_columns(self.graph.points(endpoint)), sign * along))
+            if np.any(endpoint >= 0) and np.any(arm):
+                # A vertical at zero residual, or a turn about it would seem to be measured.
+                turned = (turned_arms(endpoint, arm, self._rows) if residual.point
+                          else residual.arm_first)[:, 0]
                 parts.append((
                     self._turn_columns(np.maximum(endpoint, 0)),
                     sign * along @ rotation_jacobian(turned)))

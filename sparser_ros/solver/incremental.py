@@ -29,15 +29,7 @@ from numpy.typing import NDArray
 
 from ..array_types import Array, Index, Mask
 from ..config import RobustConfig
-from ..graph import (
-    HeightResidual,
-    Kind,
-    MeasurementTables,
-    PointResidual,
-    RotationResidual,
-    VerticalResidual,
-)
-from ..graph.residuals import Residual
+from ..graph import Kind, MeasurementTables, Residual
 from ..linalg.clique_tree import CliqueTree, MarginalFactor, room
 from ..linalg.process import single_threaded_blas
 from ..linalg.term_kernels import Bodies, TermChains, TermColumns, term_kernels
@@ -56,10 +48,6 @@ REORDER_GROWTH = 2.0
 
 GROUND = -1
 """Body number of the map frame, which never moves."""
-
-
-_Columns = tuple[Index, Array, Array, Array, Array]
-"""Ends, arms, position factor, distance and weight of the terms that one residual gives."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +106,7 @@ def _terms(
     body: Callable[[Index], Index],
 ) -> Terms:
     """The terms of one table: of each measurement its points first, then its axes."""
-    ordered = sorted(residuals, key=lambda part: isinstance(part, RotationResidual))
+    ordered = sorted(residuals, key=lambda part: not part.point)
     blocks = [_columns(part, dimension, body) for part in ordered]
     ends, arms, position_factor, distance, weight = (
         np.concatenate(column, axis=1) for column in zip(*blocks, strict=True))
@@ -131,26 +119,20 @@ def _terms(
         np.repeat(threshold, size))
 
 
-def _columns(part: Residual, d: int, body: Callable[[Index], Index]) -> _Columns:
-    if isinstance(part, RotationResidual):
-        return _axes(part, d, body)
-    return _points(part, d, body) if isinstance(part, PointResidual) else _upright(part, d, body)
-
-
-def _upright(
-    part: VerticalResidual | HeightResidual, d: int, body: Callable[[Index], Index]
-) -> _Columns:
-    """One term for each row: a direction and that of map, or the last coordinate of a point."""
-    m = len(part)
-    up = np.tile(np.eye(d)[d - 1], (m, 1))
-    if isinstance(part, HeightResidual):
-        high, own, there = True, part.arm_second, part.height[:, None] * up
-    else:
-        high, own, there = False, part.up, up
-    ends = np.stack([np.full(m, GROUND), body(part.second)], axis=1)
+def _columns(
+    part: Residual, d: int, body: Callable[[Index], Index]
+) -> tuple[Index, Array, Array, Array, Array]:
+    """A term for each row: ends (k, r, 2), arms (k, r, 2, d), and (k, r) the other columns."""
+    shape = part.arm_first.shape[:2]
+    first = np.full(len(part), GROUND) if part.first is None else body(part.first)
+    ends = np.stack([first, body(part.second)], axis=1)
+    distance = np.full(shape, -float(d + 1) if part.height else -1.0)
+    if part.distance is not None:
+        distance[:, 0] = part.distance
     return (
-        ends[:, None], np.stack([there, own], axis=1)[:, None], np.full((m, 1), float(high)),
-        np.full((m, 1), -float(d + 1) if high else -1.0), part.weight[:, None])
+        np.repeat(ends[:, None], shape[1], axis=1), np.stack(part.arms, axis=2),
+        np.full(shape, float(part.point)), distance,
+        np.repeat(part.weight[:, None], shape[1], axis=1))
 
 
 def held_upright(
@@ -176,33 +158,6 @@ def held_upright(
     return Terms(
         ends, arms, factor, -2.0 - axis, np.full(m, precision),
         np.full(m, Kind.OTHER, dtype=np.int8), np.ones(m, dtype=np.int8), np.full(m, np.inf))
-
-
-def _points(part: PointResidual, d: int, body: Callable[[Index], Index]) -> _Columns:
-    """One term for each row: ends (m, 1, 2), arms (m, 1, 2, d), then (m, 1) numbers."""
-    m = len(part)
-    none = np.zeros((m, d))
-    arms = np.stack(
-        [none if arm is None else arm for arm in (part.arm_first, part.arm_second)], axis=1)
-    distance = np.full(m, -1.0) if part.distance is None else part.distance
-    return (
-        _ends(part, body)[:, None], arms[:, None], np.ones((m, 1)), distance[:, None],
-        part.weight[:, None])
-
-
-def _axes(part: RotationResidual, d: int, body: Callable[[Index], Index]) -> _Columns:
-    """A term for each axis a, kappa |R_j e_a - R_i R~ e_a|^2: ends (m, d, 2) and so on."""
-    m = len(part)
-    axes = np.broadcast_to(np.eye(d), (m, d, d))
-    return (
-        np.repeat(_ends(part, body)[:, None], d, axis=1),
-        np.stack([np.swapaxes(part.rotation, 1, 2), axes], axis=2), np.zeros((m, d)),
-        np.full((m, d), -1.0), np.repeat(part.weight[:, None], d, axis=1))
-
-
-def _ends(part: PointResidual | RotationResidual, body: Callable[[Index], Index]) -> Index:
-    first = np.full(len(part), GROUND) if part.first is None else body(part.first)
-    return np.stack([first, body(part.second)], axis=1)
 
 
 class TermWeights:

@@ -18,7 +18,6 @@ import scipy.sparse as sp
 
 from ..array_types import Array, Index
 from ..config import SolverError
-from ..graph import HeightResidual
 from ..linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
 from ..linalg.cholesky import (
     BlockCholesky,
@@ -269,12 +268,10 @@ class NewtonPreconditioner:
 
     def _add_heights(self, upright: SchurOperator, blocks: Array) -> None:
         """Add what heights add to T^T Q T in the last column of map: each is of one node."""
-        graph, problem, manifold = upright.problem.graph, upright.problem, self.manifold
+        graph, manifold = upright.problem.graph, self.manifold
         d, (_, b, _) = manifold.d, blocks.shape
-        weight = upright.omega[problem.n_shared:]
-        parts = list(graph.residuals(HeightResidual))
-        endpoint = np.concatenate([part.second for part in parts])
-        arm = np.concatenate([part.arm_second for part in parts])
+        weight = upright.omega[len(self._schur.omega):]
+        endpoint, arm = graph.heights.point, graph.heights.lever
         node, pose = graph.points(endpoint), endpoint >= 0
         row = np.zeros((len(node), b))
         # Of a node without a column in Q only the rotation counts.

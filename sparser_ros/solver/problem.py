@@ -3,7 +3,7 @@
 Every residual is linear, r = A_c X_c + A_f X_f, one row of X per row of A (the paper's table I).
 Columns of A_c are the rotation rows R_i^T, the bearing rows u_k and the homogenising rows; columns
 of A_f are points (poses' translations, landmarks). A measurement type says which residuals it has
-(graph/measurements.py); the entries of the two residuals that there are stand here.
+(graph/measurements.py); `rows_of` has their entries.
 
 A_f = C R, with a basis C of its column space by choice of columns (section 5.1). Where every row
 holds one free variable or the difference of two, A_f is the incidence matrix of a graph and its
@@ -25,14 +25,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from ..array_types import Array, Index, Mask
-from ..graph import (
-    Estimate,
-    Graph,
-    HeightResidual,
-    PointResidual,
-    RotationResidual,
-    VerticalResidual,
-)
+from ..graph import Estimate, Graph, Residual
 from ..graph.parts import connected
 from ..linalg.rotations import nearest_rotation
 from .manifold import Manifold, manifold_of
@@ -102,15 +95,16 @@ class VariableColumns:
     k: int
 
     def rotation(self, i: Index) -> Index:
-        """(m, d): columns of the rows of R_i^T."""
-        return i[:, None] * self.d + np.arange(self.d)
+        """(m,): the first of the columns of R_i^T, which has d rows."""
+        return i * self.d
 
     def bearing(self, k: Index) -> Index:
         return self.n * self.d + k
 
-    def homogenising(self, m: int) -> Index:
-        """(m, d): columns of the rows held at I_d."""
-        return np.tile(self.n * self.d + self.k + np.arange(self.d), (m, 1))
+    @property
+    def homogenising(self) -> int:
+        """The first of the columns of the d rows held at I_d."""
+        return self.n * self.d + self.k
 
 
 @dataclass
@@ -150,99 +144,62 @@ def _append(
     )
 
 
-def residual_rows(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
-    """The rows of all measurements but heights, residual by residual; none is empty."""
-    blocks = []
-    bearings = 0
+def residual_rows(
+    graph: Graph, at: VariableColumns, *, heights: bool = False
+) -> list[ResidualRows]:
+    """The rows of all measurements but heights, or of these, residual by residual; none is empty.
+
+    Rows of heights serve the last column of map only.
+    """
+    blocks, bearings = [], 0
     for kind, table in graph.typed():
         for part in kind.residuals(table):
-            if isinstance(part, HeightResidual):
+            if not len(part) or part.height is not heights:
                 continue
-            if isinstance(part, RotationResidual):
-                block = rotation_rows(kind.name, part, at)
-            elif isinstance(part, VerticalResidual):
-                block = vertical_rows(kind.name, part, at)
-            else:
-                block = point_rows(kind.name, part, at, graph.points, bearings)
-                bearings += 0 if part.distance is None else len(part)
-            blocks.append(block)
-    return [block for block in blocks if len(block)]
+            blocks.append(rows_of(kind.name, part, at, graph.points, bearings))
+            bearings += 0 if part.distance is None else len(part)
+    return blocks
 
 
-def rotation_rows(table: str, residual: RotationResidual, at: VariableColumns) -> ResidualRows:
-    """R_j^T - R~^T R_i^T, weight kappa (table I, row 1); the map frame's R_i is I (appendix C)."""
-    m, d = len(residual), at.d
-    rows = np.arange(m * d).reshape(m, d)
-    block = ResidualRows(table, np.repeat(residual.weight, d), np.repeat(np.arange(m), d))
-    block.add(rows, at.rotation(residual.second), 1.0)
-    first = at.homogenising(m) if residual.first is None else at.rotation(residual.first)
-    block.add(rows[:, :, None], first[:, None, :], -np.swapaxes(residual.rotation, 1, 2))
+def rows_of(
+    table: str, residual: Residual, at: VariableColumns, points: Callable[[Index], Index],
+    bearings: int = 0,
+) -> ResidualRows:
+    """(c t_j^T + a_j^T R_j^T) - (c t_i^T + a_i^T R_i^T) - d~ u_k by columns of A (table I).
+
+    points: endpoints -> columns of A_f; bearings: number of the first row's bearing u_k. A
+    residual to the map frame has its arm in the homogenising columns (appendix C).
+    """
+    k, r, _ = residual.arm_first.shape
+    every = np.arange(k)
+    block = ResidualRows(
+        table, np.repeat(residual.weight, r), np.repeat(every, r), distance=residual.distance)
+    if residual.distance is not None:
+        block.add(every, at.bearing(bearings + every), -residual.distance)
+    for endpoint, arm, sign in zip(
+            (residual.first, residual.second), residual.arms, (-1.0, 1.0), strict=True):
+        if residual.point and endpoint is not None:
+            block.add_free(every, points(endpoint), sign)
+        measurement, row, axis = np.nonzero(arm)
+        first: Index | int = at.homogenising
+        if endpoint is not None:
+            if np.any(endpoint < 0):
+                pose = endpoint[measurement] >= 0
+                measurement, row, axis = measurement[pose], row[pose], axis[pose]
+            first = at.rotation(endpoint[measurement])
+        block.add(
+            measurement * r + row, first + axis, sign * arm[measurement, row, axis])
     return block
 
 
 def rotation_system(graph: Graph) -> tuple[sp.csr_matrix, Array]:
     """Rows of relative rotations on rotations and homogenising rows alone; their weights."""
     at = VariableColumns(graph.dimension, graph.n_poses, 0)
-    blocks = [rotation_rows('', part, at) for part in graph.residuals(RotationResidual)]
+    blocks = [rows_of('', part, at, graph.points) for part in graph.residuals() if part.turn]
     starts = np.cumsum([0] + [len(block) for block in blocks])
     shape = int(starts[-1]), (at.n + 1) * at.d
     return _stack([block.constrained for block in blocks], starts, shape), np.concatenate(
         [np.zeros(0)] + [block.weight for block in blocks])
-
-
-def vertical_rows(
-    table: str, residual: VerticalResidual, at: VariableColumns
-) -> ResidualRows:
-    """up^T R_j^T - e_z^T, weight 1/sigma^2."""
-    rows = np.arange(len(residual))
-    block = ResidualRows(table, residual.weight, rows)
-    block.add(rows[:, None], at.rotation(residual.second), residual.up)
-    block.add(rows, at.homogenising(len(rows))[:, -1], -1.0)
-    return block
-
-
-def height_rows(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
-    """e_z^T (t_j + R_j l_j) - h, weight 1/sigma^2: rows for the last column of map only."""
-    blocks = []
-    for kind, table in graph.typed():
-        for part in kind.residuals(table):
-            if not isinstance(part, HeightResidual) or not len(part):
-                continue
-            rows = np.arange(len(part))
-            block = ResidualRows(kind.name, part.weight, rows)
-            block.add_free(rows, graph.points(part.second), 1.0)
-            held = (part.second >= 0) & np.any(part.arm_second != 0, axis=1)
-            block.add(
-                rows[held][:, None], at.rotation(part.second[held]), part.arm_second[held])
-            block.add(rows, at.homogenising(len(rows))[:, -1], -part.height)
-            blocks.append(block)
-    return blocks
-
-
-def point_rows(
-    table: str, residual: PointResidual, at: VariableColumns, points: Callable[[Index], Index],
-    bearings: int,
-) -> ResidualRows:
-    """(t_j + l_j^T R_j^T) - (t_i + l_i^T R_i^T) - d~ u_k, weight tau or 1/sigma^2 (table I).
-
-    points: endpoints -> columns of A_f; bearings: number of the first row's bearing u_k. A
-    residual to the map frame has its position in the homogenising columns (appendix C).
-    """
-    rows = np.arange(len(residual))
-    block = ResidualRows(table, residual.weight, rows, distance=residual.distance)
-    if residual.distance is not None:
-        block.add(rows, at.bearing(bearings + rows), -residual.distance)
-    for endpoint, arm, sign in (
-        (residual.second, residual.arm_second, 1.0), (residual.first, residual.arm_first, -1.0),
-    ):
-        if endpoint is None and arm is not None:
-            block.add(rows[:, None], at.homogenising(len(rows)), sign * arm)
-        if endpoint is not None:
-            block.add_free(rows, points(endpoint), sign)
-        if endpoint is not None and arm is not None:
-            held = (endpoint >= 0) & np.any(arm != 0, axis=1)
-            block.add(rows[held][:, None], at.rotation(endpoint[held]), sign * arm[held])
-    return block
 
 
 def ground_fixed(block: ResidualRows, positions: Array, fixed: Mask, at: VariableColumns) -> None:
@@ -257,7 +214,7 @@ def ground_fixed(block: ResidualRows, positions: Array, fixed: Mask, at: Variabl
         if np.any(known):
             block.add(
                 rows[known][:, None],
-                at.homogenising(int(known.sum())),
+                at.homogenising + np.arange(at.d)[None],
                 values[known][:, None] * positions[points[known]],
             )
     block.free = kept
@@ -278,8 +235,7 @@ class QuadraticProblem:
         build: Callable[[Graph, VariableColumns], list[ResidualRows]] = residual_rows,
     ) -> None:
         self.graph = graph
-        self._ranged = [
-            part for part in graph.residuals(PointResidual) if part.distance is not None]
+        self._ranged = [part for part in graph.residuals() if part.distance is not None]
         d, n, k = graph.dimension, graph.n_poses, graph.n_bearings
         self.manifold: Manifold = manifold_of(
             d, n, k, graph.anchored or graph.levelled, graph.free_scale,
@@ -308,13 +264,8 @@ class QuadraticProblem:
         self.distance: Array = np.concatenate([np.zeros(0), *(far for _, far in with_bearing)])
         self.kept = column_basis(A_f, fixed)
         self.C = A_f[:, self.kept].tocsr()
-        heights = {kind.name for kind, table in graph.typed() for part in kind.residuals(table)
-                   if isinstance(part, HeightResidual)}
-        self.n_shared = next(
-            (rows.start for name, rows, _ in self.rows_of if name in heights), m)
-        """Rows that act on all columns of X; heights come after them."""
         self.upright: QuadraticProblem | None = None
-        if build is not _with_heights and any(map(len, graph.residuals(HeightResidual))):
+        if len(graph.heights) and build is not _with_heights:
             self.upright = QuadraticProblem(graph, _with_heights)
 
     @property
@@ -364,7 +315,7 @@ class QuadraticProblem:
         points = points.copy()
         points[n:][fixed] = graph.landmarks.position[fixed] @ np.eye(d, p)
         vectors = np.concatenate([np.zeros((0, p)), *(
-            part.vectors(points, rows) for part in self._ranged)])
+            part.vectors(points, rows)[:, 0] for part in self._ranged)])
         norm = np.linalg.norm(vectors, axis=1, keepdims=True)
         y = np.empty((manifold.rows, p))
         y[: n * d] = rows.reshape(n * d, p)
@@ -387,7 +338,7 @@ class QuadraticProblem:
 
 
 def _with_heights(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
-    return [*residual_rows(graph, at), *height_rows(graph, at)]
+    return [*residual_rows(graph, at), *residual_rows(graph, at, heights=True)]
 
 
 def _stack(

@@ -15,10 +15,16 @@ from scipy.special import chdtri
 
 from ...array_types import Array, Index
 from ...config.backend_config import IntegrityConfig
-from ...graph import Estimate, Graph, range_directions, range_residuals, squared_residuals
+from ...graph import (
+    Estimate,
+    Graph,
+    height_residuals,
+    range_directions,
+    range_residuals,
+    squared_residuals,
+)
 from ...graph.ends import RangeEnds, owners, range_ends
 from ...graph.finding import Finding
-from ...graph.residuals import HeightResidual
 from .doubts import (
     FAR_SIGMA,
     REJECTED_WEIGHT,
@@ -252,8 +258,7 @@ def _levels(
     if not len(table):
         return []
     findings = []
-    residual = np.concatenate([
-        part.errors(estimate.points, estimate.rows) for part in graph.residuals(HeightResidual)])
+    residual = height_residuals(graph, estimate)
     misfit = np.abs(residual) * np.sqrt(table.precision) > FAR_SIGMA
     if 'heights' in weights:
         misfit |= weights['heights'] < REJECTED_WEIGHT

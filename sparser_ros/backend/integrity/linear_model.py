@@ -17,9 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Array, Index
-from ...graph import Estimate, Graph, range_residuals
+from ...graph import Estimate, Graph, height_residuals, range_residuals, vertical_residuals
 from ...graph.precision import chi_square_kappa
-from ...graph.residuals import HeightResidual, VerticalResidual
 from ...linalg.rotations import matrix_to_angle, matrix_to_rotvec
 from ...solver.covariance import Linearised, normal_solver
 
@@ -157,10 +156,6 @@ def _residuals(
     carried = fix.point >= 0
     place[carried] += np.einsum(
         'kij,kj->ki', rotation[fix.point[carried]], fix.lever[carried])
-    tilt = np.concatenate([np.zeros((0, d)), *(
-        part.vectors(points, estimate.rows) for part in graph.residuals(VerticalResidual))])
-    high = np.concatenate([np.zeros(0), *(
-        part.errors(points, estimate.rows) for part in graph.residuals(HeightResidual))])
     return {
         'turns': scaled('relative_poses', 2 * chi_square_kappa(rel.kappa, d), turn(
             rotation[rel.i] @ rel.rotation, rotation[rel.j])),
@@ -172,8 +167,10 @@ def _residuals(
             pose.rotation, rotation[pose.i])),
         'prior_moves': scaled('pose_priors', pose.tau, translation[pose.i] - pose.translation),
         'point_priors': scaled('point_priors', fix.precision, place),
-        'verticals': scaled('verticals', graph.verticals.precision, tilt),
-        'heights': scaled('heights', graph.heights.precision, high[:, None]),
+        'verticals': scaled(
+            'verticals', graph.verticals.precision, vertical_residuals(graph, estimate)),
+        'heights': scaled(
+            'heights', graph.heights.precision, height_residuals(graph, estimate)[:, None]),
     }
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from ...array_types import Array, Mask
 from ...config import ConfigError
 from ...config.backend_config import BackendConfig
-from ...graph import Estimate, Graph
+from ...graph import Estimate, Graph, height_residuals
 from ...graph.parts import OdometrySegments, Subgraph, components, extract, find_segments
-from ...graph.residuals import HeightResidual
 from ...linalg.rotations import angle_to_matrix, nearest_about_vertical
 from ..observability.datum import directions_open, frame_fixed
 
@@ -89,9 +88,7 @@ def at_heights(estimate: Estimate, graph: Graph, poses: Mask) -> Estimate:
     own = graph.heights.take((point >= 0) & poses[np.maximum(point, 0)])
     if not len(own):
         return estimate
-    errors = np.concatenate([
-        part.errors(estimate.points, estimate.rows)
-        for part in graph.replaced(heights=own).residuals(HeightResidual)])
+    errors = height_residuals(graph.replaced(heights=own), estimate)
     shift = np.zeros(estimate.dimension)
     shift[-1] = -float(np.median(errors))
     return estimate.moved(np.eye(estimate.dimension), shift)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...array_types import Array, Index, Mask
-from ...graph import Estimate, Graph, PointResidual, empty, squared_residuals
+from ...graph import Estimate, Graph, empty, squared_residuals
 from ...graph.ends import owners, stamps_of
 from ...graph.finding import Finding
 from ...graph.parts import Subgraph, extract
@@ -409,9 +409,9 @@ def _described(
         other: table if other == name else empty(type(own), graph.dimension)
         for other, own in graph.tables().items()})
     sigmas = np.sqrt(whitened_squares(few, solution.estimate)[name])
-    part = next(residuals for residuals in few.residuals(PointResidual) if len(residuals))
+    part = next(residuals for residuals in few.residuals() if residuals.point and len(residuals))
     residual = np.linalg.norm(
-        part.vectors(solution.estimate.points, solution.estimate.rows), axis=1)
+        part.vectors(solution.estimate.points, solution.estimate.rows)[:, 0], axis=1)
     if part.distance is not None:
         residual = residual - part.distance
     placed = _placed(graph, solution)
