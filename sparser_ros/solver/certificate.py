@@ -9,7 +9,7 @@ vanish for that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -366,26 +366,10 @@ class Certifier:
 # -- better multipliers than those of a point
 
 
-def sharpened(
-    certifier: Certifier, y: Array, certificate: Certificate, wanted: float
-) -> Certificate:
-    """A failed certificate of y with the gap that a few rounds of better multipliers prove.
-
-    `wanted` is a gap that will do; it ends the rounds, and so do bounds that no longer improve.
-    """
-    spectrum = certificate.spectrum
-    if spectrum is None or spectrum[0][0] >= 0:
-        return certificate
-    multipliers = Multipliers.of(certifier.manifold, y, certifier.schur(y))
-    return replace(certificate, gap=ascended_gap(
-        certifier, certificate.cost, multipliers, spectrum, certificate.gap, wanted))
-
-
 def ascended_gap(
-    certifier: Certifier, cost: float, multipliers: Multipliers, spectrum: tuple[Array, Array],
-    gap: float, wanted: float,
+    certifier: Certifier, certificate: Certificate, multipliers: Multipliers, wanted: float
 ) -> float:
-    """The gap that steps of the spectral bundle method prove, `gap` at most; `wanted` will do.
+    """The gap that steps of the spectral bundle method prove; the certificate's at most.
 
     Any symmetric block-diagonal D with S + D positive semidefinite on X_c proves the bound
     f - tr D, S and f being those of a point: a relaxation that is not quite solved has an S with a
@@ -399,10 +383,13 @@ def ascended_gap(
     and Rendl, A spectral bundle method for semidefinite programming, SIAM J. Optim. 10 (2000), with
     the bundle of one round instead of an aggregate.
 
-    `spectrum`: the least eigenvalues of S = Q - Lambda, the first negative, and their eigenvectors;
-    `cost` is that of the point.
+    `certificate` is that of a point, with the spectrum of S = Q - Lambda for these multipliers. A
+    gap of `wanted` ends the rounds, and so do bounds that no longer improve.
     """
-    values, vectors = spectrum
+    cost, gap = certificate.cost, certificate.gap
+    if certificate.spectrum is None or certificate.spectrum[0][0] >= 0:
+        return gap
+    values, vectors = certificate.spectrum
     least = -float(values[0])
     length, longer = 3 * least, 10.0
     # Lambda - D; D is zero on the homogenising rows.

@@ -41,7 +41,7 @@ SHIFT_GROWTH = 4.0
 SHIFT_DECREASE = 0.1
 """Shift after a good step, over the last one."""
 ESCAPE_BEGUN = 1e-2
-"""Step along a direction of escape that no straight step gains by, of a unit row."""
+"""Step along softest directions in new columns, of a unit row."""
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,9 @@ from .certificate import (
     Certifier,
     Multipliers,
     ascended_gap,
-    sharpened,
 )
 from .manifold import Manifold, reduce_rank
-from .newton_descent import ESCAPE_BEGUN, SHIFT_GROWTH, NewtonDescent
+from .newton_descent import SHIFT_GROWTH, NewtonDescent
 from .plan import Plan
 from .result import SolveStatus
 from .schur import SchurOperator
@@ -158,16 +157,13 @@ def climb(
     `tested` is the run that ended at y, where a certificate says already that y is to be left.
     `rough` says of y that it was prolonged from another graph.
     """
-    schur = certifier.schur
     stairs = _Staircase(certifier, goal, observer)
     run, certificate = tested or stairs.polish(y, None, rough=rough)
     for _ in range(8):
         stairs.lower = max(stairs.lower, certificate.lower_bound)
         if stairs.enough(certificate) or stairs.late(run) or certificate.directions is None:
             break
-        higher = raised(schur, run.y, certificate.directions, max_rank)
-        if higher is None and stairs.newton.multipliers is not None:
-            higher = begun(schur.problem.manifold, run.y, certificate.directions, max_rank)
+        higher = raised(certifier.schur, run.y, certificate.directions, max_rank)
         if higher is None:
             break
         run, certificate = stairs.polish(higher, certificate)
@@ -247,11 +243,8 @@ class _Staircase:
             cost = float(np.sum(y * certifier.schur(y)))
             certificate = Certificate(cost, math.inf, certifier.tolerance(cost))
         wanted = self._wanted(certificate.cost, certificate)
-        if not certificate.certified and certificate.gap > wanted:
-            if multipliers is not None:
-                certificate = self._by_model(y, certificate, multipliers, wanted)
-            elif not self._saddle(certificate):
-                certificate = sharpened(certifier, y, certificate, wanted)
+        if multipliers is not None and not certificate.certified and certificate.gap > wanted:
+            certificate = self._by_model(y, certificate, multipliers, wanted)
         self.lower = max(self.lower, certificate.lower_bound)
         return certificate
 
@@ -266,15 +259,13 @@ class _Staircase:
             return replace(certificate, gap=sharp)
         # A shift of `wanted` has failed already.
         values, vectors = spectrum = certifier.least(S, 10 * wanted / certifier.rows)
-        least = float(values[0])
-        gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
-        if wanted < gap <= SADDLE_GAP * abs(certificate.cost) and least < 0:
-            gap = ascended_gap(
-                certifier, certificate.cost, multipliers, spectrum, gap, wanted)
+        gap = min(certificate.gap, certifier.proven_gap(S, spent, float(values[0])))
         down = certifier.escapes(y, values, vectors, certificate.tolerance)
-        return replace(
-            certificate, gap=max(gap, 1.000001 * certificate.tolerance),
-            directions=down[:, : ESCAPE_DIRECTIONS], spectrum=spectrum)
+        tested = replace(
+            certificate, gap=gap, directions=down[:, : ESCAPE_DIRECTIONS], spectrum=spectrum)
+        if wanted < gap and not self._saddle(tested):
+            gap = ascended_gap(certifier, tested, multipliers, wanted)
+        return replace(tested, gap=max(gap, 1.000001 * certificate.tolerance))
 
 
 def raised(
@@ -293,24 +284,6 @@ def raised(
     low = reduce_rank(manifold, y, filled)
     higher = escape(schur, manifold, low, directions[:, : rank - filled])
     return None if higher is None else manifold.lift(higher, rank)
-
-
-def begun(manifold: Manifold, y: Array, directions: Array, max_rank: int) -> Array | None:
-    """A point of the next rank with a little of `directions` (rows, q) in its new columns.
-
-    Directions that the multipliers of Newton's model find lead down along a bent path, which
-    straight steps miss; the next Newton steps find it once the columns are there. None at
-    `max_rank`.
-    """
-    p = y.shape[1]
-    rank = next_rank(p, max_rank)
-    if rank == p:
-        return None
-    lifted = manifold.lift(y, rank)
-    some = directions[:, : rank - p]
-    step = np.zeros_like(lifted)
-    step[:, p : p + some.shape[1]] = some / np.abs(some).max(axis=0, initial=1e-300)
-    return manifold.retract(lifted, ESCAPE_BEGUN * step)
 
 
 def next_rank(p: int, max_rank: int) -> int:
