@@ -29,9 +29,7 @@ from .datasets import Dataset, chosen, directory
 from .table import (
     Row,
     Table,
-    add_external,
     add_gtsam,
-    external_seconds,
     geometric_mean,
     median,
     parser,
@@ -57,7 +55,6 @@ def main(argv: list[str] | None = None) -> int:
     add_gtsam(made, 60)
     made.add_argument('--backend', choices=('cpu', 'gpu'), default='cpu', help='where we solve')
     made.add_argument('--relaxed', action='store_true', help='the protocol of the paper')
-    add_external(made)
     args = made.parse_args(argv)
     return paper(args) if args.relaxed else practitioner(args)
 
@@ -67,7 +64,6 @@ def paper(args: argparse.Namespace) -> int:
     table = Table('paper', 'Paper protocol: random rank-5 start to 1 % of the best relaxed cost', {
         'set': 'set', 'seconds': 'wall s', 'cpu_s': 'CPU s', 'first_s': 'first solve s',
         'cg_steps': 'CG steps', 'reached': 'reached',
-        **{name: f'{name} s' for name, _ in args.external},
         'peer_s': 'SE-Sync / CORA s (earlier)', 'ratio': 'CPU ratio',
     }, args.out, 'practitioner')
     for dataset in chosen(args.sets):
@@ -77,7 +73,7 @@ def paper(args: argparse.Namespace) -> int:
             'target_cost': (1 + RELAXED_TOLERANCE) * dataset.relaxed_cost})
         row['peer_s'] = dataset.peer_relaxed_s
         row['ratio'] = row.get('cpu_s', math.nan) / dataset.peer_relaxed_s
-        add_row(table, row, path, args)
+        table.add(row)
     table.note(
         f'Medians of {args.seeds} seeds in one process after one unmeasured solve; “first solve” '
         'is that one (loads compiled kernels). Seconds of SE-Sync and CORA: measured earlier on a '
@@ -92,7 +88,6 @@ def practitioner(args: argparse.Namespace) -> int:
         'first_s': 'first solve s', 'reached': 'reached', 'cost': 'median cost',
         'gtsam_s': 'GTSAM wall s', 'gtsam_cpu_s': 'GTSAM CPU s', 'gtsam': 'GTSAM by',
         'ratio': 'CPU ratio',
-        **{name: f'{name} s' for name, _ in args.external},
         'earlier_s': 'best peer s (earlier)',
     }, args.out)
     for dataset in chosen(args.sets):
@@ -104,7 +99,7 @@ def practitioner(args: argparse.Namespace) -> int:
         if not args.no_gtsam:
             compared = gtsam(dataset, path, args)
             row.update(best_of(compared, row))
-        add_row(table, row, path, args)
+        table.add(row)
     table.note(
         f'Medians of {args.seeds} runs ({args.range_seeds} seeds on sets with ranges) in one '
         'process after one unmeasured solve. GTSAM: the fastest of its methods and starts that '
@@ -113,13 +108,6 @@ def practitioner(args: argparse.Namespace) -> int:
         'best peer on a quiet two-core machine. Geometric mean of CPU ratios to GTSAM: '
         f'{mean(table)}.')
     return 0
-
-
-def add_row(table: Table, row: Row, path: Path, args: argparse.Namespace) -> None:
-    """With the seconds of other programs."""
-    for name, command in args.external:
-        row[name] = external_seconds(command, path, args.seeds, args.timeout)
-    table.add(row)
 
 
 def mean(table: Table) -> str:

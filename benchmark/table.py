@@ -8,9 +8,7 @@ import math
 import os
 import platform
 import re
-import shlex
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -147,44 +145,6 @@ def add_gtsam(made: argparse.ArgumentParser, timeout_s: float) -> None:
     made.add_argument('--gtsam-timeout', type=float, default=timeout_s, metavar='S',
                       help=f'longest time for one run of GTSAM (default {timeout_s:g} s)')
     made.add_argument('--no-gtsam', action='store_true')
-
-
-def add_external(made: argparse.ArgumentParser) -> None:
-    """--external, for solvers that are programs of their own: (name, command) of each."""
-    made.add_argument(
-        '--external', action='append', default=[], type=_external, metavar='NAME=COMMAND',
-        help='another solver to measure, e.g. "SE-Sync=/opt/bin/SE-Sync {graph}"; {graph} is the '
-        'path of the set, {seed} the number of the run')
-
-
-def _external(text: str) -> tuple[str, str]:
-    name, _, command = text.partition('=')
-    if not name or '{graph}' not in command:
-        raise argparse.ArgumentTypeError(
-            f'expected NAME=COMMAND with {{graph}} in the command, got {text!r}')
-    return name, command
-
-
-def external_seconds(command: str, graph: Path, seeds: int, timeout_s: float) -> float | str:
-    """Median wall seconds of a program, one run per seed; the first error where a run failed."""
-    seconds = []
-    for seed in range(seeds):
-        arguments = [part.replace('{graph}', str(graph)).replace('{seed}', str(seed))
-                     for part in shlex.split(command)]
-        start = time.perf_counter()
-        try:
-            done = subprocess.run(
-                arguments, env=one_thread(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                text=True, timeout=timeout_s, stdin=subprocess.DEVNULL, errors='replace')
-        except FileNotFoundError:
-            return f'{arguments[0]}: no such program'
-        except subprocess.TimeoutExpired:
-            return f'no result within {timeout_s:g} s'
-        if done.returncode:
-            last = done.stdout.strip().splitlines()[-1:] or ['']
-            return f'exit code {done.returncode}: {last[0]}'
-        seconds.append(time.perf_counter() - start)
-    return median(seconds)
 
 
 def run_main(main: Callable[[list[str] | None], int]) -> None:

@@ -49,11 +49,6 @@ class Manifold:
     def rows(self) -> int:
         return self.d * self.n + self.k + (self.d if self.homogenised else 0)
 
-    def dimension(self, p: int) -> int:
-        """Degrees of freedom at rank p."""
-        d = self.d
-        return self.n * (d * p - d * (d + 1) // 2) + self.k * (p - 1)
-
     def project(self, y: Array, v: Array, out: Array | None = None) -> Array:
         """Orthogonal projection of an ambient (rows, p) array to the tangent space at y."""
         arrays = arrays_of(y)
@@ -114,20 +109,12 @@ class Manifold:
         out[:, : y.shape[1]] = y
         return out
 
-    def rotations(self, y: Array) -> Array:
-        """(n, d, d) rotations R_i of a rank-d point."""
-        blocks = y[: self.n * self.d].reshape(self.n, self.d, self.d)
-        return nearest_rotation(np.swapaxes(blocks, 1, 2))
-
 
 @dataclass(frozen=True)
 class ScaledManifold(Manifold):
     """As `Manifold`, the rotations listed in `scaled` being positive multiples of rotations."""
 
     scaled: tuple[int, ...] = ()
-
-    def dimension(self, p: int) -> int:
-        return super().dimension(p) + len(self.scaled)
 
     @property
     def _rows(self) -> Index:
@@ -176,15 +163,6 @@ class ScaledManifold(Manifold):
         size = np.linalg.norm(y[self._rows], axis=(1, 2))
         scale[np.asarray(self.scaled)] = size / np.sqrt(self.d)
         return scale
-
-
-def manifold_of(
-    d: int, n: int, k: int, homogenised: bool, scaled: tuple[int, ...], *, upright: bool = False,
-) -> Manifold:
-    """The search space of n rotations, k bearings, and scales where some poses have them."""
-    if scaled:
-        return ScaledManifold(d, n, k, homogenised, upright, scaled)
-    return Manifold(d, n, k, homogenised, upright)
 
 
 def symmetric_part(a: Array) -> Array:

@@ -28,7 +28,7 @@ from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph, Residual
 from ..graph.parts import connected
 from ..linalg.rotations import nearest_rotation
-from .manifold import Manifold, manifold_of
+from .manifold import Manifold, ScaledManifold
 
 LEAST_LENGTH_M = 1e-9
 """Distance between antennas below which a bearing keeps its direction: rounding of positions."""
@@ -237,9 +237,9 @@ class QuadraticProblem:
         self.graph = graph
         self._ranged = [part for part in graph.residuals() if part.distance is not None]
         d, n, k = graph.dimension, graph.n_poses, graph.n_bearings
-        self.manifold: Manifold = manifold_of(
-            d, n, k, graph.anchored or graph.levelled, graph.free_scale,
-            upright=graph.levelled and not graph.anchored)
+        space = (d, n, k, graph.anchored or graph.levelled, graph.levelled and not graph.anchored)
+        self.manifold = (
+            ScaledManifold(*space, graph.free_scale) if graph.free_scale else Manifold(*space))
         at = VariableColumns(d, n, k)
         positions = np.concatenate([np.zeros((n, d)), graph.landmarks.position])
         fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])

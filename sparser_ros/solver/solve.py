@@ -70,7 +70,10 @@ def solve(
         else:
             trajectory, graduation = find_robust_trajectory(context, plan, config.seed, initial)
         # The certificate, and a better trajectory where its test shows the way to one.
-        assessed = assess(context, plan, trajectory) if config.certify else None
+        assessed = None
+        if config.certify:
+            with context.tally.clocked('certify'):
+                assessed = assess(context, plan, trajectory)
         return _result(context, plan, trajectory, assessed, graduation)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from .plan import Plan
 from .preconditioner import GaussNewtonPreconditioner, NewtonPreconditioner, RegularisedQ
 from .problem import QuadraticProblem
 from .schur import SchurOperator
-from .start import ConnectionLaplacian, spectral_start, start_point
+from .start import CoarseGraph, ConnectionLaplacian, coarsen, spectral_start, start_point
 from .trust_region import CGStop, Observer, StoppingRule, TrustRegionRun
 
 EARLY_ROUNDING = 100.0
@@ -86,9 +87,12 @@ class Tally:
         if ran != 'cpu':
             self.ran = ran
 
-    def clock(self, stage: str, since: float) -> None:
-        """Add the time since `since` to a stage."""
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - since
+    @contextmanager
+    def clocked(self, stage: str) -> Iterator[None]:
+        """Add the time that passes inside to a stage."""
+        begin = time.perf_counter()
+        yield
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begin
 
     def relaxing(self, since: float) -> None:
         """Add the time since `since` to the relaxation."""
@@ -102,29 +106,39 @@ class SolveContext:
         self, graph: Graph, config: SolverConfig, deadlines: Deadlines | None = None,
         progress: Progress | None = None,
     ) -> None:
-        start = time.perf_counter()
         self.graph, self.config, self.progress = graph, config, progress
         self.deadlines = deadlines or Deadlines.of(config)
         self.tally = Tally()
-        self.backend = choose(config, graph)
-        self.problem = QuadraticProblem(graph)
-        self.schur = SchurOperator(self.problem)
-        self.formulation = FORMULATIONS[config.formulation](self.schur)
+        with self.tally.clocked('setup'):
+            self.backend = choose(config, graph)
+            self.problem = QuadraticProblem(graph)
+            self.schur = SchurOperator(self.problem)
+            self.formulation = FORMULATIONS[config.formulation](self.schur)
         self._regularised: RegularisedQ | None = None
         self.frozen: GaussNewtonPreconditioner | None = None
         """That of a pose graph's refinements where it pays, its factor kept from run to run."""
-        self.tally.clock('setup', start)
 
-    def thinned(self, graph: Graph) -> SolveContext:
-        """The context of a thinned graph, with the same limits; it is only a start."""
-        config = replace(self.config, certify=False, target_cost=None)
-        return SolveContext(graph, config, self.deadlines, self.progress)
+    @contextmanager
+    def thinned(
+        self, factor: int, ranges_per_pose: float = math.inf, *, offset_noise: bool = False
+    ) -> Iterator[tuple[CoarseGraph, SolveContext]]:
+        """A thinned graph and its context, with the same limits; what happens inside is counted.
 
-    def absorb(self, inner: SolveContext, since: float) -> None:
-        """Count what the solve of a thinned graph took."""
+        With `ranges_per_pose` the context has every k-th range, so that there are at most about so
+        many a pose.
+        """
+        with self.tally.clocked('solve'):
+            coarse = coarsen(self.graph, factor, offset_noise=offset_noise)
+            graph = coarse.graph
+            stride = int(len(graph.ranges) / (ranges_per_pose * max(graph.n_poses, 1))) + 1
+            if stride > 1:
+                graph = graph.replaced(
+                    ranges=graph.ranges.take(np.arange(0, len(graph.ranges), stride)))
+            config = replace(self.config, certify=False, target_cost=None)
+            inner = SolveContext(graph, config, self.deadlines, self.progress)
+            yield coarse, inner
         tally = inner.tally
         self.tally.add(tally.iterations, tally.cg_steps, tally.cg_stops, tally.ran)
-        self.tally.clock('solve', since)
 
     def regularised(self) -> RegularisedQ:
         """(Q + shift)^-1, factorised where it is needed on the CPU."""
@@ -203,16 +217,14 @@ def spectral(context: SolveContext, *, frozen: bool) -> Array | None:
     With `frozen`, those of the connection Laplacian, which shares its symbolic analysis with the
     preconditioner of the refinements.
     """
-    begin = time.perf_counter()
     inverse: ConnectionLaplacian | RegularisedQ
-    if frozen:
-        context.frozen = GaussNewtonPreconditioner(context.schur)
-        inverse = ConnectionLaplacian(context.graph, context.frozen.prepare())
-    else:
-        inverse = context.regularised()
-    y = spectral_start(context.problem.manifold, inverse.apply)
-    context.tally.clock('setup', begin)
-    return y
+    with context.tally.clocked('setup'):
+        if frozen:
+            context.frozen = GaussNewtonPreconditioner(context.schur)
+            inverse = ConnectionLaplacian(context.graph, context.frozen.prepare())
+        else:
+            inverse = context.regularised()
+        return spectral_start(context.problem.manifold, inverse.apply)
 
 
 def relax(
@@ -224,14 +236,13 @@ def relax(
     with the trust radius of its last run.
     """
     tally = context.tally
+    with tally.clocked('setup'):
+        preconditioner = context.regularised()
     begin = time.perf_counter()
-    preconditioner = context.regularised()
-    tally.clock('setup', begin)
-    begin = time.perf_counter()
-    run = context.formulation.minimise(
-        y, preconditioner, context.rule(tolerance, context.config.target_cost, relaxing=True),
-        context.observer('relax'), context.backend, radius=radius)
-    tally.clock('solve', begin)
+    with tally.clocked('solve'):
+        run = context.formulation.minimise(
+            y, preconditioner, context.rule(tolerance, context.config.target_cost, relaxing=True),
+            context.observer('relax'), context.backend, radius=radius)
     run = replace(run, trace=[(seconds + tally.relaxed_s, cost) for seconds, cost in run.trace])
     tally.relaxing(begin)
     return context.count(run)
@@ -246,20 +257,18 @@ def refine(
     sees them. Without ranges Q itself is near the Hessian, and its factor is far sparser.
     `newton` = False uses the factor of Q all the same.
     """
-    begin = time.perf_counter()
     rule = context.rule(REFINEMENT)
-    preconditioner = _refining(context, plan, y.shape[1], newton)
-    exact = type(preconditioner) is NewtonPreconditioner
-    share = FROZEN_GAIN_SHARE if preconditioner is context.frozen else 1.0
-    if not exact and not context.config.certify:
-        # Near the end the predicted gain of an iteration tells whether to make it. A certificate
-        # needs every digit.
-        rule = replace(rule, gradient_tolerance=max(
-            rule.gradient_tolerance, share * context.config.cost_tolerance))
-    run = context.formulation.minimise(
-        y, preconditioner, rule, context.observer('refine'), context.backend)
-    context.tally.clock('refine', begin)
-    return context.count(run)
+    with context.tally.clocked('refine'):
+        preconditioner = _refining(context, plan, y.shape[1], newton)
+        exact = type(preconditioner) is NewtonPreconditioner
+        share = FROZEN_GAIN_SHARE if preconditioner is context.frozen else 1.0
+        if not exact and not context.config.certify:
+            # Near the end the predicted gain of an iteration tells whether to make it. A
+            # certificate needs every digit.
+            rule = replace(rule, gradient_tolerance=max(
+                rule.gradient_tolerance, share * context.config.cost_tolerance))
+        return context.count(context.formulation.minimise(
+            y, preconditioner, rule, context.observer('refine'), context.backend))
 
 
 def _refining(

@@ -29,7 +29,6 @@ from .plan import Plan
 from .result import SolveStatus
 from .schur import SchurOperator
 from .stages import SolveContext, round_and_refine
-from .start import coarsen
 from .trajectory import LiftedPoint, Trajectory, prolonged
 from .trust_region import Observer, TrustRegionRun
 
@@ -66,7 +65,6 @@ def assess(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Assessm
     came from, is not tested: it cannot be certified. From an estimate that was given nothing is
     climbed: the bound is what the failed test still proves. Costs are never below zero.
     """
-    begin = time.perf_counter()
     certifier = Certifier(context.schur)
     refined, relaxed, thinned = trajectory.refined, trajectory.relaxed, trajectory.thinned
     climbs = trajectory.init != 'initial'
@@ -86,7 +84,6 @@ def assess(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Assessm
         if other.cost < refined.cost:
             refined = other
     gap = max(refined.cost - max(lower, 0.0), 0.0)
-    context.tally.clock('certify', begin)
     return Assessment(
         refined, relaxed, gap, gap <= certifier.tolerance(refined.cost),
         None if certificate is None else certificate.lambda_min)
@@ -341,19 +338,15 @@ def relaxed_above(context: SolveContext, plan: Plan, known: LiftedPoint) -> Arra
     step costs ten times as much, and those along soft motions are many. Directions that lead
     nowhere leave their columns empty.
     """
-    begin = time.perf_counter()
-    coarse = coarsen(context.graph, plan.coarsening, offset_noise=True)
-    inner = context.thinned(coarse.graph)
-    manifold, end = inner.problem.manifold, inner.deadlines.end
-    newton = NewtonDescent(inner.schur, inner.observer('certify'))
-    run = newton.run(
-        inner.problem.compose(known.rows, known.points), gain=FIRST_GAIN, most=MOST_STEPS,
-        deadline=end, rough=True)
-    rank = next_rank(run.y.shape[1], HIGHEST_RANK)
-    y = newton.opened(run.y, rank) if rank > run.y.shape[1] else run.y
-    y = newton.run(y, gain=2e-5, most=MOST_STEPS, deadline=end).y
-    inner.tally.add(newton.iterations, 0, Counter())
-    rank = next_rank(needed_rank(manifold, y) - 1, HIGHEST_RANK)
-    higher = prolonged(context, inner, coarse, reduce_rank(manifold, y, rank))
-    context.absorb(inner, begin)
-    return higher
+    with context.thinned(plan.coarsening, offset_noise=True) as (coarse, inner):
+        manifold, end = inner.problem.manifold, inner.deadlines.end
+        newton = NewtonDescent(inner.schur, inner.observer('certify'))
+        run = newton.run(
+            inner.problem.compose(known.rows, known.points), gain=FIRST_GAIN, most=MOST_STEPS,
+            deadline=end, rough=True)
+        rank = next_rank(run.y.shape[1], HIGHEST_RANK)
+        y = newton.opened(run.y, rank) if rank > run.y.shape[1] else run.y
+        y = newton.run(y, gain=2e-5, most=MOST_STEPS, deadline=end).y
+        inner.tally.add(newton.iterations, 0, Counter())
+        rank = next_rank(needed_rank(manifold, y) - 1, HIGHEST_RANK)
+        return prolonged(context, inner, coarse, reduce_rank(manifold, y, rank))

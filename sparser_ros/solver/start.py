@@ -234,8 +234,6 @@ class CoarseGraph:
     graph: Graph
     kept: Index
     """(m,): pose of the whole graph behind each coarse pose."""
-    offsets: Offsets
-    """To the kept pose that takes over from each pose, as a coarse index."""
     before: Index
     """(n,): kept coarse pose at or before each pose of its chain."""
     after: Index
@@ -323,7 +321,7 @@ def coarsen(graph: Graph, factor: int, *, offset_noise: bool = False) -> CoarseG
     tables['relative_poses'] = concatenated([
         *_coarse_odometry(graph, chains, keep, coarse_of, chained), tables['relative_poses']])
     return CoarseGraph(
-        graph.replaced(poses=graph.poses.take(kept), **tables), kept, offsets, before, after,
+        graph.replaced(poses=graph.poses.take(kept), **tables), kept, before, after,
         *variance.shares(kept[before], kept[after]), chained)
 
 

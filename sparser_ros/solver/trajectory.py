@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..array_types import Array
-from ..graph import Estimate, Graph
+from ..graph import Estimate
 from ..graph import cost as graph_cost
 from .gnc import Graduation
 from .manifold import round_to_rotations
@@ -30,7 +30,7 @@ from .stages import (
     rounding_failed,
     start,
 )
-from .start import CoarseGraph, coarsen, start_point
+from .start import CoarseGraph, start_point
 from .trust_region import TrustRegionRun
 
 RANDOM_STARTS = 6
@@ -99,13 +99,11 @@ def first_point(context: SolveContext, plan: Plan, seed: int) -> Array:
 def _relaxed_start(context: SolveContext, plan: Plan, seed: int) -> Array:
     """A rough relaxation of a thinned graph from a random start, prolonged to all poses."""
     begin = time.perf_counter()
-    coarse = coarsen(context.graph, plan.relaxation_coarsening)
-    inner = context.thinned(coarse.graph)
-    y = start_point(inner.problem, 'random', plan.rank, seed)
-    # It only starts another relaxation.
-    run = relax(inner, y, tolerance=1000.0)
-    y = prolonged(context, inner, coarse, run.y)
-    context.absorb(inner, begin)
+    with context.thinned(plan.relaxation_coarsening) as (coarse, inner):
+        y = start_point(inner.problem, 'random', plan.rank, seed)
+        # It only starts another relaxation.
+        run = relax(inner, y, tolerance=1000.0)
+        y = prolonged(context, inner, coarse, run.y)
     context.tally.relaxing(begin)
     return y
 
@@ -187,12 +185,9 @@ def _from_thinned(context: SolveContext, plan: Plan, seed: int) -> Trajectory | 
     The whole graph has the freedom of the thinned one and more, so its refined cost lies below,
     unless refinement ended in another basin.
     """
-    begin = time.perf_counter()
-    coarse = coarsen(context.graph, plan.coarsening)
-    inner = context.thinned(_fewer_ranges(coarse.graph, plan.ranges_per_pose))
-    best = _solve_thinned(inner, seed, plan.thinned + 1)
-    estimate = inner.problem.unpack(best.refined.y, inner.schur.points(best.refined.y))
-    context.absorb(inner, begin)
+    with context.thinned(plan.coarsening, plan.ranges_per_pose) as (coarse, inner):
+        best = _solve_thinned(inner, seed, plan.thinned + 1)
+        estimate = inner.problem.unpack(best.refined.y, inner.schur.points(best.refined.y))
     if not is_finite(estimate):
         return None
     refined = refine(context, plan, context.problem.pack(coarse.interpolate(estimate)))
@@ -227,14 +222,6 @@ def _solve_thinned(context: SolveContext, seed: int, thinned: int) -> Trajectory
     return best
 
 
-def _fewer_ranges(graph: Graph, per_pose: float) -> Graph:
-    """The graph with every k-th range, so that there are at most about so many a pose."""
-    stride = int(len(graph.ranges) / (per_pose * graph.n_poses)) + 1
-    if stride == 1:
-        return graph
-    return graph.replaced(ranges=graph.ranges.take(np.arange(0, len(graph.ranges), stride)))
-
-
 # -- with a robust kernel
 
 
@@ -247,31 +234,27 @@ def find_robust_trajectory(
         Reweighting(context.schur, context.config.robust), context.config.robust,
         context.rule(REFINEMENT), context.observer('robust'), context.backend)
     thinned = _thinned_estimate(context, plan, seed) if plan.robust_start == 'thinned' else None
-    begin = time.perf_counter()
-    if initial is not None:
-        run = graduation.from_estimate(initial)
-    elif plan.robust_start == 'trusted':
-        run = graduation.from_trusted(init, seed)
-    elif thinned is not None:
-        init, run = 'coarse', graduation.from_estimate(thinned, robust=True)
-    else:
-        relaxed = relax(
-            context, first_point(context, plan, seed), EARLY_ROUNDING)
-        begin = time.perf_counter()
-        run = graduation.from_relaxation(relaxed)
-    context.count(run)
-    context.tally.clock('refine', begin)
+    relaxed = None
+    if thinned is None and plan.robust_start not in ('given', 'trusted'):
+        relaxed = relax(context, first_point(context, plan, seed), EARLY_ROUNDING)
+    with context.tally.clocked('refine'):
+        if initial is not None:
+            run = graduation.from_estimate(initial)
+        elif relaxed is not None:
+            run = graduation.from_relaxation(relaxed)
+        elif thinned is not None:
+            init, run = 'coarse', graduation.from_estimate(thinned, robust=True)
+        else:
+            run = graduation.from_trusted(init, seed)
+        context.count(run)
     context.forget_factors()
     return Trajectory(run, init), graduation
 
 
 def _thinned_estimate(context: SolveContext, plan: Plan, seed: int) -> Estimate | None:
     """The robust solution of a thinned graph on all poses; None where it is not finite."""
-    begin = time.perf_counter()
-    coarse = coarsen(context.graph, plan.coarsening)
-    inner = context.thinned(coarse.graph)
-    inner_plan = make_plan(inner.schur, inner.config, inner.backend, thinned=THINNED_TWICE)
-    y = find_robust_trajectory(inner, inner_plan, seed)[0].refined.y
-    estimate = inner.problem.unpack(y, inner.schur.points(y))
-    context.absorb(inner, begin)
+    with context.thinned(plan.coarsening) as (coarse, inner):
+        inner_plan = make_plan(inner.schur, inner.config, inner.backend, thinned=THINNED_TWICE)
+        y = find_robust_trajectory(inner, inner_plan, seed)[0].refined.y
+        estimate = inner.problem.unpack(y, inner.schur.points(y))
     return coarse.interpolate(estimate) if is_finite(estimate) else None

@@ -107,16 +107,13 @@ def test_paper_protocol(data: Path, tmp_path: Path):
     assert '| lattice |' in (out / 'paper.md').read_text()
 
 
-def test_practitioner_protocol_with_an_external_solver(data: Path, tmp_path: Path):
+def test_practitioner_protocol(data: Path, tmp_path: Path):
     out = tmp_path / 'out'
-    command = f'{sys.executable} -c "import time; time.sleep(0.2)" {{graph}}'
     assert practitioner.main([
-        '--data', str(data), '--seeds', '2', '--range-seeds', '2', '--out', str(out),
-        '--no-gtsam', '--external', f'other={command}',
+        '--data', str(data), '--seeds', '2', '--range-seeds', '2', '--out', str(out), '--no-gtsam',
     ]) == 0
     rows = json.loads((out / 'practitioner.json').read_text())['rows']
     assert [row['reached'] for row in rows] == ['2/2', '2/2']
-    assert all(0.2 < row['other'] < 20 for row in rows)
 
 
 @pytest.mark.parametrize(('name', 'start'), [('lattice', 'lago'), ('ranging', 'odometry')])
