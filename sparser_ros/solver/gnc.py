@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..array_types import Array, Mask
-from ..config import RobustConfig
 from ..graph import Estimate
-from .compute_backend import ComputeBackend
 from .manifold import round_to_rotations
 from .preconditioner import NewtonPreconditioner, RegularisedQ
 from .result import SolveStatus
 from .robust import Reweighting
+from .stages import REFINEMENT, SolveContext
 from .start import start_point
-from .trust_region import CGStop, Observer, StoppingRule, TrustRegionRun
+from .trust_region import StoppingRule, TrustRegionRun
 
 INLIER_WEIGHT = 0.1
 """Robust weight above which a measurement is in the factor; below, it counts as rejected."""
@@ -111,19 +109,14 @@ _ROBUST_START_WIDTH = 4.0
 class Graduation:
     """Reweighted solves of one problem, which share preconditioners and trust radius."""
 
-    def __init__(
-        self, reweighting: Reweighting, config: RobustConfig, rule: StoppingRule,
-        observer: Observer | None, machine: ComputeBackend,
-    ) -> None:
-        self.reweighting, self.config, self.rule = reweighting, config, rule
-        self.observer, self.machine = observer, machine
+    def __init__(self, context: SolveContext) -> None:
+        config = self.config = context.config.robust
+        self.context, self.reweighting = context, Reweighting(context.schur, config)
+        self.observer, self.rule = context.observer('robust'), context.rule(REFINEMENT)
         self._mu = config.mu_start if config.gnc else 1.0
         self.reweightings = 0
         self._inner_rule = replace(
-            rule, max_iterations=8, max_accepted=1,
-            cost_tolerance=1e-3)
-        self._iterations = self._cg_steps = 0
-        self._cg_stops: Counter[CGStop] = Counter()
+            self.rule, max_iterations=8, max_accepted=1, cost_tolerance=1e-3)
         self._last = SolveStatus.MAX_ITERATIONS
         """How the last inner solve ended; TIME_LIMIT where the deadline left it out."""
         self._cost = math.inf
@@ -198,7 +191,7 @@ class Graduation:
                 rival = self._step(rival, 1.0, self._inner_rule)
         if rival and self._overfitted(rival.squares):
             end = self._step(self._narrowed(rival), 1.0, self.rule)
-            return self._whole_run(end, self._last)
+            return TrustRegionRun(end.y, self._cost, self._last)
         end = self.descend(point, mu, divisor)
         if thorough:
             rival, end = end, self._narrowed(end)
@@ -206,7 +199,7 @@ class Graduation:
         cost = self.reweighting.cost
         if rival and cost(end.squares) > cost(rival.squares):
             end, status = self._settle(rival, tolerance)
-        return self._whole_run(end, status)
+        return TrustRegionRun(end.y, self._cost, status)
 
     def descend(self, point: Point, mu: float, divisor: float) -> Point:
         """Single steps from kernel width mu c^2 to c^2."""
@@ -214,12 +207,6 @@ class Graduation:
             point = self._step(point, mu, self._inner_rule)
             mu /= divisor
         return self._step(point, 1.0, self._inner_rule)
-
-    def _whole_run(self, end: Point, status: SolveStatus) -> TrustRegionRun:
-        """The end with iterations and CG steps of all inner solves."""
-        return TrustRegionRun(
-            end.y, self._cost, status, iterations=self._iterations, cg_steps=self._cg_steps,
-            cg_stops=self._cg_stops)
 
     def _overfitted(self, squares: Array) -> bool:
         """Whether inliers at c^2 have nearly no residual: stated sigmas are far too large.
@@ -272,10 +259,7 @@ class Graduation:
             return point
         self.reweighting.apply(self.reweighting.weights_at(point.squares, mu))
         self.reweightings += 1
-        run = self._minimise(point.y, rule)
-        self._iterations += run.iterations
-        self._cg_steps += run.cg_steps
-        self._cg_stops += run.cg_stops
+        run = self.context.count(self._minimise(point.y, rule))
         self._cost, self._last = run.cost, run.status
         point = self._point(run.y)
         if self.observer is not None:
@@ -284,14 +268,15 @@ class Graduation:
 
     def _minimise(self, y: Array, rule: StoppingRule) -> TrustRegionRun:
         schur, manifold = self.reweighting.schur, self.reweighting.problem.manifold
+        backend = self.context.backend
         if manifold.k and y.shape[1] <= manifold.d + 1:
             if self._newton is None:
                 self._newton = NewtonPreconditioner(schur)
             self._newton.full = schur.full()
-            return self.machine.minimise(schur, manifold, y, self._newton, rule)
+            return backend.minimise(schur, manifold, y, self._newton, rule)
         if self._inlier is None:
             self._inlier = InlierFactor(self.reweighting)
-        run = self.machine.minimise(
+        run = backend.minimise(
             schur, manifold, y, self._inlier.prepared(), rule, radius=self._radius)
         self._radius = 4 * run.radius
         self._inlier.report(run.iterations, run.cg_steps)

@@ -1,4 +1,4 @@
-"""The stages of a solve: start, relax, refine, round and refine; and what they share."""
+"""The stages of a solve: relax, refine, round and refine; and what they share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .plan import Plan
 from .preconditioner import GaussNewtonPreconditioner, NewtonPreconditioner, RegularisedQ
 from .problem import QuadraticProblem
 from .schur import SchurOperator
-from .start import CoarseGraph, ConnectionLaplacian, coarsen, spectral_start, start_point
+from .start import CoarseGraph, ConnectionLaplacian, coarsen, spectral_start
 from .trust_region import CGStop, Observer, StoppingRule, TrustRegionRun
 
 EARLY_ROUNDING = 100.0
@@ -199,16 +199,6 @@ class SolveContext:
         if progress is None:
             return None
         return lambda iteration, cost, _: progress(stage, iteration, cost)
-
-
-def start(context: SolveContext, plan: Plan, seed: int) -> Array:
-    """The start that the plan names, at its rank (rows, p)."""
-    if plan.init == 'spectral':
-        y = spectral(context, frozen=plan.preconditioner == 'frozen')
-        if y is not None:
-            return context.problem.manifold.lift(y, plan.rank)
-        return start_point(context.problem, 'chordal', plan.rank, seed)
-    return start_point(context.problem, plan.init, plan.rank, seed)
 
 
 def spectral(context: SolveContext, *, frozen: bool) -> Array | None:

@@ -18,17 +18,15 @@ from .gnc import Graduation
 from .manifold import round_to_rotations
 from .plan import THINNED_TWICE, Plan, make_plan
 from .result import SolveStatus, is_finite
-from .robust import Reweighting
 from .stages import (
     EARLY_ROUNDING,
-    REFINEMENT,
     SolveContext,
     refine,
     refine_from_start,
     relax,
     round_and_refine,
     rounding_failed,
-    start,
+    spectral,
 )
 from .start import CoarseGraph, start_point
 from .trust_region import TrustRegionRun
@@ -90,10 +88,15 @@ def find_trajectory(
 
 def first_point(context: SolveContext, plan: Plan, seed: int) -> Array:
     """Where the first run begins (rows, p); from a thinned relaxation where the plan says so."""
-    lifted = plan.rank > context.graph.dimension
+    problem, lifted = context.problem, plan.rank > context.graph.dimension
     if plan.init == 'random' and lifted and plan.relaxation_coarsening > 1:
         return _relaxed_start(context, plan, seed)
-    return start(context, plan, seed)
+    if plan.init != 'spectral':
+        return start_point(problem, plan.init, plan.rank, seed)
+    y = spectral(context, frozen=plan.preconditioner == 'frozen')
+    if y is None:
+        return start_point(problem, 'chordal', plan.rank, seed)
+    return problem.manifold.lift(y, plan.rank)
 
 
 def _relaxed_start(context: SolveContext, plan: Plan, seed: int) -> Array:
@@ -230,9 +233,7 @@ def find_robust_trajectory(
 ) -> tuple[Trajectory, Graduation]:
     """Graduated reweighting from the start that the plan names (paper, section 6)."""
     init = plan.init
-    graduation = Graduation(
-        Reweighting(context.schur, context.config.robust), context.config.robust,
-        context.rule(REFINEMENT), context.observer('robust'), context.backend)
+    graduation = Graduation(context)
     thinned = _thinned_estimate(context, plan, seed) if plan.robust_start == 'thinned' else None
     relaxed = None
     if thinned is None and plan.robust_start not in ('given', 'trusted'):
@@ -246,7 +247,6 @@ def find_robust_trajectory(
             init, run = 'coarse', graduation.from_estimate(thinned, robust=True)
         else:
             run = graduation.from_trusted(init, seed)
-        context.count(run)
     context.forget_factors()
     return Trajectory(run, init), graduation
 
