@@ -1,6 +1,7 @@
 """Linear algebra under the solver: factors of sparse matrices, array backends, compiled kernels.
 
-- `ordering`: orders of elimination, by CHOLMOD; the only module that knows scikit-sparse.
+- `ordering`: orders of elimination, by CHOLMOD, and patterns of factors; the only module that
+  knows scikit-sparse.
 - `cholesky`, `fronts`: matrices of b x b blocks, factorised as a whole. Dense fronts where the
   factor fills in, single columns of blocks elsewhere: with fronts alone a whole solve of a pose
   graph takes a tenth longer.

@@ -17,9 +17,15 @@ from ..array_types import Array, Index
 from ..config import SolverError
 from .compiled import compiled
 from .fronts import FactorBlocks, LowerBlocks, front_kernel, fronts
-from .ordering import fill_reducing_order, flattest
+from .ordering import (
+    elimination_tree,
+    factor_pattern,
+    fill_reducing_order,
+    flattest,
+    lower_triangle,
+    permuted_pattern,
+)
 from .sparse_kernels import block_solve, sparse_kernels
-from .symbolic import elimination_tree, factor_pattern, lower_triangle, permuted_pattern
 
 METIS_FROM = 200_000
 """Multiplications of a factorisation in AMD's order, a node, from which METIS pays: in space,

@@ -1,11 +1,10 @@
 """Compiled loops of the trust region: on the manifold, and one step of truncated CG.
 
 Those of the manifold are specialised by block height d and columns p. They compute what
-`solver/manifold.py` says of project, multipliers, hessian and retract; test/support/formulas.py has
-the same in numpy, against which they are tested. numpy's batched products cost about a microsecond
-per 3x5 block; these loops are fused, allocate nothing and release the GIL. Arrays are C-ordered
-(rows, p). Layout of the rows of Y: n blocks of d rows (rotations), k single rows (bearings), then
-rows that are held fixed.
+`solver/manifold.py` says of project, multipliers, hessian and retract. numpy's batched products
+cost about a microsecond per 3x5 block; these loops are fused, allocate nothing and release the GIL.
+Arrays are C-ordered (rows, p). Layout of the rows of Y: n blocks of d rows (rotations), k single
+rows (bearings), then rows that are held fixed.
 
 A step of CG is in four parts; its scalars live in a small array, the state. All of this runs also
 where the arrays are on a GPU (linalg/gpu/kernels.cu): there nobody waits for a scalar, and steps

@@ -63,17 +63,14 @@ class Plan:
 
     def described(self) -> dict[str, str]:
         """Each choice and its reason by name, for reports."""
-        chosen = {
-            'init': self.init, 'rank': self.rank, 'coarsening': self.coarsening,
-            'relaxation_coarsening': self.relaxation_coarsening,
-            'rounding': 'early' if self.early_rounding else 'of a converged relaxation',
-            'preconditioner': self.preconditioner, 'robust_start': self.robust_start,
-            'backend': self.backend,
-        }
-        if self.init != 'random':
-            del chosen['relaxation_coarsening'], chosen['rounding']
-        if not self.robust_start:
-            del chosen['robust_start']
+        chosen = {'init': self.init, 'rank': self.rank, 'coarsening': self.coarsening}
+        if self.init == 'random':
+            chosen['relaxation_coarsening'] = self.relaxation_coarsening
+            chosen['rounding'] = 'early' if self.early_rounding else 'of a converged relaxation'
+        chosen['preconditioner'] = self.preconditioner
+        if self.robust_start:
+            chosen['robust_start'] = self.robust_start
+        chosen['backend'] = self.backend
         return {
             name: f'{value} ({self.reasons[name]})' if self.reasons.get(name) else str(value)
             for name, value in chosen.items()}

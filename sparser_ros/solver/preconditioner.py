@@ -406,17 +406,13 @@ class GaussNewtonPreconditioner(NewtonPreconditioner):
         self._factorize(blocks, self.damping * floor, np.zeros(0))
 
 
-NO_BLOCK_FACTOR = np.iinfo(np.int64).max
-"""CG steps that stand for a factorisation where factors do not take blocks of poses."""
-
-
 def gauss_newton_pays(schur: SchurOperator) -> bool:
     """Whether the factor of T^T Q T of a pose graph costs no more than it saves.
 
     In the plane it is no larger than that of Q + shift; in space it pays where factors are thin.
     """
-    steps, plane = factorisation_in_cg_steps(schur), schur.problem.manifold.d == 2
-    return steps <= FEW_CG_STEPS or (plane and steps < NO_BLOCK_FACTOR)
+    plane = schur.problem.manifold.d == 2
+    return blocks_of_poses(schur) and (plane or factorisation_in_cg_steps(schur) <= FEW_CG_STEPS)
 
 
 def factorisation_in_cg_steps(schur: SchurOperator) -> int:
@@ -425,8 +421,7 @@ def factorisation_in_cg_steps(schur: SchurOperator) -> int:
     Operations are counted by the blocks of the factor of M: b^3 sum(counts^2) for a factorisation
     with b x b blocks, two triangular solves of (d + 1) x (d + 1) blocks for a step.
     """
-    if schur.symbolic is None or not blocks_of_poses(schur):
-        return NO_BLOCK_FACTOR
+    assert schur.symbolic is not None
     counts = schur.symbolic.blocks.counts
     d = schur.problem.manifold.d
     b = d * (d - 1) // 2 + d
