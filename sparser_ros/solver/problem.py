@@ -170,7 +170,7 @@ def rows_of(
     points: endpoints -> columns of A_f; bearings: number of the first row's bearing u_k. A
     residual to the map frame has its arm in the homogenising columns (appendix C).
     """
-    k, r, _ = residual.arm_first.shape
+    k, r, d = residual.arm_first.shape
     every = np.arange(k)
     block = ResidualRows(
         table, np.repeat(residual.weight, r), np.repeat(every, r), distance=residual.distance)
@@ -180,15 +180,13 @@ def rows_of(
             (residual.first, residual.second), residual.arms, (-1.0, 1.0), strict=True):
         if residual.point and endpoint is not None:
             block.add_free(every, points(endpoint), sign)
-        measurement, row, axis = np.nonzero(arm)
-        first: Index | int = at.homogenising
-        if endpoint is not None:
-            if np.any(endpoint < 0):
-                pose = endpoint[measurement] >= 0
-                measurement, row, axis = measurement[pose], row[pose], axis[pose]
-            first = at.rotation(endpoint[measurement])
-        block.add(
-            measurement * r + row, first + axis, sign * arm[measurement, row, axis])
+        values = arm.ravel()
+        used = np.flatnonzero(values)
+        if endpoint is not None and np.any(endpoint < 0):
+            used = used[endpoint[used // (r * d)] >= 0]
+        row, axis = np.divmod(used, d)
+        first = at.homogenising if endpoint is None else at.rotation(endpoint[row // r])
+        block.add(row, first + axis, sign * values[used])
     return block
 
 
