@@ -158,7 +158,7 @@ def squared_residuals(graph: Graph, estimate: Estimate) -> dict[str, Array]:
     points, rows = estimate.points, estimate.rows
     return {
         kind.name: np.sum([part.squares(points, rows) for part in kind.residuals(table)], axis=0)
-        for kind, table in graph.typed()}
+        if len(table) else np.zeros(0) for kind, table in graph.typed()}
 
 
 def cost(graph: Graph, estimate: Estimate) -> float:

@@ -293,9 +293,10 @@ class MeasurementTables:
             yield MEASUREMENT_TYPES[name], table
 
     def residuals(self) -> Iterator[Residual]:
-        """The residuals of all tables, in the order of their rows."""
+        """The residuals of all measurements, in the order of their rows; none is empty."""
         for kind, table in self.typed():
-            yield from kind.residuals(table)
+            if len(table):
+                yield from kind.residuals(table)
 
     @property
     def levelled(self) -> bool:

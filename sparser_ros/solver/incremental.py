@@ -94,9 +94,9 @@ def terms_of(
 ) -> Terms:
     """The terms of all measurements of a graph or increment; `body` numbers its endpoints."""
     c2 = squared_thresholds(source, robust, dimension)
-    parts = [
+    parts = [Terms.none(dimension)] + [
         _terms(kind.residuals(table), kind.kinds(table), c2[kind.name], dimension, body)
-        for kind, table in source.typed()]
+        for kind, table in source.typed() if len(table)]
     return Terms(*(
         np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Terms)))
 

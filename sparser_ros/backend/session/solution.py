@@ -409,7 +409,7 @@ def _described(
         other: table if other == name else empty(type(own), graph.dimension)
         for other, own in graph.tables().items()})
     sigmas = np.sqrt(whitened_squares(few, solution.estimate)[name])
-    part = next(residuals for residuals in few.residuals() if residuals.point and len(residuals))
+    part = next(residual for residual in few.residuals() if residual.point)
     residual = np.linalg.norm(
         part.vectors(solution.estimate.points, solution.estimate.rows)[:, 0], axis=1)
     if part.distance is not None:
