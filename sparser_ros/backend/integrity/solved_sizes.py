@@ -53,8 +53,7 @@ class Sized:
     """One of _SCALES: the likeliest."""
 
     def proved(self, false_alarm: float) -> bool:
-        """Whether it is one by what is beyond its floor; `false_alarm`: probability if it is none.
-        """
+        """Whether it is one by what is beyond its floor; `false_alarm`: probability if none is."""
         size = float(np.linalg.norm(self.size))
         if len(self.size) == 1 and not self.fault.least < self.size[0] < self.fault.most:
             return False
@@ -207,9 +206,9 @@ class _FreeSizes:
                 prior = self._prior[self.part(number)] / scale**2
                 W = np.asarray(np.linalg.inv(A + np.diag(prior)), dtype=float)
                 tried.append(self._sized(number, W, -W @ s, scale))
-            best = max(tried, key=lambda one: one.evidence)
-            sized.append(replace(best, evidence=float(logsumexp(
-                [one.evidence for one in tried]) - np.log(len(tried)))))
+            evidence = np.array([trial.evidence for trial in tried])
+            sized.append(replace(tried[int(np.argmax(evidence))], evidence=float(
+                logsumexp(evidence) - np.log(len(tried)))))
         return sized
 
     def _sized(self, number: int, W: Array, size: Array, scale: float = 1.0) -> Sized:
