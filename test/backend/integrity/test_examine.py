@@ -6,8 +6,8 @@ from backend_world import longer
 from faulty_world import antenna_elsewhere, examined, graph, odometry_scaled, solved, world
 
 from sparser_ros.backend.integrity.examine import examine
-from sparser_ros.backend.integrity.faults import hypotheses_of
-from sparser_ros.backend.integrity.hypotheses import scores_of
+from sparser_ros.backend.integrity.faults import KINDS, Fault, hypotheses_of
+from sparser_ros.backend.integrity.hypotheses import JUMP, odometry_jump, scores_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.solved_sizes import proved_faults
 from sparser_ros.config.backend_config import IntegrityConfig
@@ -167,6 +167,15 @@ def test_derivatives_agree_with_differences(dimension):
         difference(relative_poses=rel.replaced(
             translation=rel.translation - step * edge * motion)),
         step * tested['odometry_scale', 'B'].columns.toarray()[:, 0], atol=1e-6)
+    jump = tested[JUMP, 'B']
+    size = step * np.arange(1.0, jump.columns.shape[1] + 1)
+    without = KINDS[JUMP].corrected['relative_poses'](
+        [Fault(JUMP, 'B', tuple(size), (jump.span,))], made, rel)
+    # A turn beside a residual is another one, by a share of the residual.
+    np.testing.assert_allclose(
+        difference(relative_poses=without), jump.columns @ size, rtol=0.05, atol=1e-6)
+    in_force = odometry_jump(model, 'B', jump.span, CONFIG)
+    np.testing.assert_array_equal(in_force.columns.toarray(), jump.columns.toarray())
 
 
 def proved(model):
