@@ -21,6 +21,14 @@ from ..backend.session.solution import Covariances, Fix, Solution
 from ..config.sparser import SparserConfig
 from ..io.tum import xyz
 from . import picture
+from .markers import (
+    WIPE,
+    Marker,
+    beacon_markers,
+    marker_array_bytes,
+    replacing,
+    scene_markers,
+)
 from .messages import (
     LATCHED,
     NO_EVENTS,
@@ -80,7 +88,7 @@ class Publishers:
             self._odometry[robot] = publisher(Odometry, f'~/odometry/{token}', STATUS)
         self._markers = publisher(MarkerArray, '~/markers', LATCHED)
         self._beacons = publisher(MarkerArray, '~/beacons', LATCHED)
-        self._shown_beacons: list[picture.Marker] = []
+        self._shown_beacons: list[Marker] = []
 
     @property
     def _config(self) -> SparserConfig:
@@ -194,8 +202,8 @@ class Publishers:
         none = np.zeros(0, dtype=np.int64)
         for publisher in self._paths.values():
             publisher.publish(path_bytes(now, frame, none, np.zeros((0, 3)), np.zeros((0, 4))))
-        self._show(self._markers, [picture.WIPE])
-        self._show(self._beacons, [picture.WIPE])
+        self._show(self._markers, [WIPE])
+        self._show(self._beacons, [WIPE])
         self._shown_beacons = []
 
     def _now_ns(self) -> int:
@@ -214,20 +222,20 @@ class Publishers:
                 self._pose(PoseWithCovarianceStamped(), robot, transform, newest))
 
     def _publish_beacons(self, solution: Solution) -> None:
-        markers = picture.beacon_markers(
+        markers = beacon_markers(
             solution, self._pipeline.graph, self._config.node.publish.beacon_size_m)
-        self._show(self._beacons, picture.replacing(self._shown_beacons, markers))
+        self._show(self._beacons, replacing(self._shown_beacons, markers))
         self._shown_beacons = markers
 
     def _publish_markers(self, solution: Solution) -> None:
         pipeline = self._pipeline
-        markers = picture.scene_markers(
+        markers = scene_markers(
             solution, pipeline.graph, pipeline.rulings, self._config.node.publish)
-        self._show(self._markers, [picture.WIPE, *markers])
+        self._show(self._markers, [WIPE, *markers])
 
-    def _show(self, publisher: Publisher, markers: Sequence[picture.Marker]) -> None:
+    def _show(self, publisher: Publisher, markers: Sequence[Marker]) -> None:
         publisher.publish(
-            picture.marker_array_bytes(self._now_ns(), self._config.frames.map, markers))
+            marker_array_bytes(self._now_ns(), self._config.frames.map, markers))
 
 
 class MapToOdom:

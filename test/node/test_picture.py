@@ -20,7 +20,7 @@ from sparser_ros.config.node_config import PublishConfig
 from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, Sightings
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.node import picture
-from sparser_ros.node.picture import (
+from sparser_ros.node.markers import (
     ARROW,
     DELETE,
     TEXT,

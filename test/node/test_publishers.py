@@ -8,7 +8,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from rclpy.validate_topic_name import validate_topic_name
 from visualization_msgs.msg import MarkerArray
 
-from sparser_ros.node import picture
+from sparser_ros.node import markers
 from sparser_ros.node.messages import path_bytes, path_points, topic_token
 from sparser_ros.node.publishers import MapToOdom
 
@@ -39,10 +39,10 @@ def test_path_round_trip(frame, count):
 def test_marker_array_round_trip():
     rng = np.random.default_rng(1)
     segments = rng.normal(size=(5000, 2, 3))
-    lines = picture.line_list('ranges', 3, segments, (0.1, 0.2, 0.3, 0.4), 0.05)
-    text = picture.Marker('beacons', 7, picture.TEXT, position_xyz=(1.0, 2.0, 3.0),
+    lines = markers.line_list('ranges', 3, segments, (0.1, 0.2, 0.3, 0.4), 0.05)
+    text = markers.Marker('beacons', 7, markers.TEXT, position_xyz=(1.0, 2.0, 3.0),
                           quat_xyzw=(0.0, 0.0, 0.6, 0.8), text='Turm ü')
-    data = picture.marker_array_bytes(1_500_000_000, 'map', [picture.WIPE, *lines, text])
+    data = markers.marker_array_bytes(1_500_000_000, 'map', [markers.WIPE, *lines, text])
     message = deserialize_message(data, MarkerArray)
     assert len(serialize_message(message)) == len(data)
     before, first, label = message.markers
