@@ -122,8 +122,8 @@ class IntegrityConfig:
         'and its robot placed anew; false: only reported', live=True)
     solve_odometry: bool = option(
         True, 'the map is solved with the share by which odometry is too long, the rate by which '
-        'it turns, and the drift of altimeters, where these are likely; false: only reported',
-        live=True)
+        'it turns, its jumps, and the drift of altimeters, where these are likely; false: only '
+        'reported', live=True)
 
 
 @dataclass(frozen=True)

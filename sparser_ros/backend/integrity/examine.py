@@ -7,8 +7,8 @@ tests only make alarms rarer. Tests of one window and of its neighbours count as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import chdtri
@@ -30,7 +30,6 @@ from .doubts import (
     REJECTED_WEIGHT,
     Doubt,
     Rows,
-    Stretch,
     bursts,
     doubt_finding,
     doubted_sources,
@@ -38,22 +37,18 @@ from .doubts import (
     kept_weights,
     lasting,
 )
-from .faults import JUMP, KINDS, Fault, hypotheses_of, told_elsewhere
-from .hypotheses import ALTIMETER, ANTENNA, HEIGHT, Hypothesis, common_hypotheses
-from .linear_model import LinearModel, Scores, linear_model
+from .faults import BURST, KINDS, MISPLACED, Fault, hypotheses_of, told_elsewhere
+from .hypotheses import Hypothesis, common_hypotheses, scores_of
+from .linear_model import DETERMINED, LinearModel, Scores, linear_model
 from .places import frame_reason, known_beacons, known_names, swapped_or_misplaced
-from .selection import DETERMINED, gains_alone, scores_of, selected
-from .solved_sizes import sizes_by_key, solved_faults
+from .solved_sizes import Sized, SolvedFaults, proved_faults, solved_faults
 from .stretches import beacon_steps, shifts
-from .undetected import HiddenFaults, hidden_faults, stands_out, with_likely
+from .undetected import HiddenFaults, hidden_faults, likeliest, solvable
 
 _ODD_HEIGHTS = 0.05
 """Share of heights that do not fit which is ordinary: thresholds, stairs, people."""
 _MOST_BURSTS = 3
 """Bursts whose explanations are compared."""
-_ALIKE = 0.8
-"""Share of the chi-square of another fault from which on two explain a thing alike: errors that
-differ from place to place let the wrong one of two fit better by more than chance does."""
 
 
 @dataclass(frozen=True)
@@ -98,20 +93,51 @@ def examine(
     sources = range_ends(graph)
     rows = _rows(graph, estimate, weights)
     false_alarm = _false_alarm(graph, sources, config)
+
+    # Ranges that do not fit, by source and by stretch of time.
     doubts = lasting(
         sources, rows, doubted_sources(sources, rows, false_alarm), false_alarm, config)
     taken = {doubt.source for doubt in doubts}
     in_bursts = bursts(sources, rows, taken, false_alarm, config)
-    weight = kept_weights(weights).get('ranges', np.ones(len(graph.ranges)))
+    kept = kept_weights(weights)
+    weight = kept.get('ranges', np.ones(len(graph.ranges)))
     root = np.sqrt(weight)
     stretches = [*shifts(
         sources, rows, weight, taken | {burst.source for burst in in_bursts}, false_alarm, config),
         *(step for step in beacon_steps(
             sources, range_directions(graph, estimate), root * rows.whitened,
             root * np.sqrt(graph.ranges.precision), config) if step.source not in taken)]
-    findings, undetected, likely = _explained(
-        graph, estimate, weights, sources, rows, doubts, in_bursts[:_MOST_BURSTS], stretches,
-        false_alarm, config, gauge, solved)
+
+    # What may be wrong with each source, and how likely that is.
+    if 'ranges' in kept:
+        # Rejected, a burst would have no say in what explains it.
+        kept['ranges'] = weight.copy()
+        for burst in in_bursts[:_MOST_BURSTS]:
+            kept['ranges'][burst.rows] = 1.0
+    model = linear_model(graph, estimate, kept)
+    tested = hypotheses_of(
+        model, sources, (*in_bursts[:_MOST_BURSTS], *stretches), config, solved)
+    every = [*tested, *common_hypotheses(tested)]
+    scores = scores_of(model, every)
+    scores = scores.with_variance(_noise(model, scores))
+    beside = solved_faults(scores, every, solved, config)
+    undetected = hidden_faults(graph, estimate, beside, gauge, config)
+    known = known_names(graph)
+    new = likeliest(beside, undetected, known, config)
+    sizes = beside.kept if new is None else (*beside.kept, new)
+
+    # What an operator is told, and what is to be done.
+    faults = [
+        sized for sized in _proved(scores, every, beside, new, known, solved, config, false_alarm)
+        # What is left of a source of which most is rejected says nothing of it.
+        if sized.fault.kind == MISPLACED or sized.fault.subject not in {
+            sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}]
+    findings = _misplaced(graph, estimate, sources, doubts, faults, false_alarm, config)
+    named = {name for finding in findings for name in finding.subjects}
+    # A stretch and a step of one beacon are one fault: what explains most comes first.
+    first = {(finding.kind, finding.subject): finding for finding in reversed(findings + [
+        sized.fault.finding(sized.size) for sized in faults if sized.fault.subject not in named])}
+    findings = list(first.values())[::-1]
     named = {name for finding in findings for name in finding.subjects}
     findings += [doubt_finding(sources, doubt) for doubt in doubts
                  if sources.names[doubt.source] not in named]
@@ -119,13 +145,12 @@ def examine(
     if in_bursts and not named & {burst.subject for burst in in_bursts}:
         # A burst of one radio shows at the others that it talks to: the greatest stands for all.
         findings.append(in_bursts[0].finding(np.zeros(0)))
-        named.add(in_bursts[0].subject)
     findings += _closures(graph, weights) + _levels(graph, estimate, weights, false_alarm)
     frame = '' if gauge is not None else frame_reason(
         graph, findings, config.fault_size * config.bias_floor_m)
     bent, seconds = bent_edges(graph, estimate), sources.seconds
     named_bursts = {
-        finding.subject: finding for finding in findings if finding.kind == 'range_burst'}
+        finding.subject: finding for finding in findings if finding.kind == BURST}
     faulty = tuple(
         FaultyRanges(
             named_bursts[burst.subject], burst.rows[
@@ -133,7 +158,8 @@ def examine(
             burst.end_s, bent.get(burst.subject))
         for burst in (*stretches, *in_bursts) if burst.subject in named_bursts)
     return Examination(
-        tuple(findings), frame if config.gate else '', faulty, undetected, likely)
+        tuple(findings), frame if config.gate else '', faulty, undetected,
+        tuple(sized.taken_off(false_alarm) for sized in sizes))
 
 
 def bent_edges(graph: Graph, estimate: Estimate) -> dict[str, int]:
@@ -164,56 +190,36 @@ def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> f
     return min(0.01, config.false_alarms_per_hour * config.window_s / 3600 / tests)
 
 
-def _explained(
-    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: RangeEnds, rows: Rows,
-    doubts: list[Doubt], found_bursts: list[Stretch], stretches: list[Stretch], false_alarm: float,
-    config: IntegrityConfig, gauge: int | None, solved: Sequence[Fault],
-) -> tuple[list[Finding], HiddenFaults, tuple[Fault, ...]]:
-    """Faults with a cause: swapped labels, misplaced beacons, biases, odometry; and what may
-    hide."""
-    gain = float(chdtri(graph.dimension, false_alarm))
-    kept = kept_weights(weights)
-    if found_bursts and 'ranges' in kept:
-        # Rejected, a burst would have no say in what explains it.
-        for burst in found_bursts:
-            kept['ranges'][burst.rows] = 1.0
-    model = linear_model(graph, estimate, kept)
-    tested = hypotheses_of(model, sources, (*found_bursts, *stretches), config, solved)
-    every = [*tested, *common_hypotheses(tested)]
-    scores = scores_of(model, every)
-    beside = solved_faults(scores, every, solved, config, false_alarm)
-    factor = _noise(model, scores)
-    undetected = hidden_faults(graph, estimate, beside, gauge, config, factor)
-    # What is taken off, and not told by its kind, is named as if it were not.
-    size = sizes_by_key([fault for fault in solved if KINDS[fault.kind].findings is told_elsewhere])
-    sizes = np.concatenate([np.zeros(0), *(
-        size.get(fault.key, np.zeros(fault.columns.shape[1])) for fault in every)])
-    scores = replace(scores, score=scores.score - scores.information @ sizes)
-    # Beside other faults an antenna explains a bit of everything: it must be the likeliest alone.
-    clear = -2 * float(np.log(false_alarm))
-    unlikely = [number for number, fault in enumerate(tested) if fault.kind == ANTENNA
-                and not stands_out(undetected, f'{ANTENNA} of {fault.subject}', clear)]
-    alone = gains_alone(scores, tested)
-    unlikely += _heights_like_lengths(alone, tested) + _jumps_like_steps(
-        alone, tested, false_alarm)
-    most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
-    faults = [
-        (fault, theta) for fault, theta, _ in selected(scores, tested, false_alarm, unlikely)
-        # What is left of a source of which most is rejected says nothing of it.
-        if fault.kind == 'beacon_misplaced' or fault.subject not in most]
-    known = known_beacons(graph)
-    suspects = [doubt.source - sources.robots for doubt in doubts
-                if doubt.source - sources.robots in known]
-    moved = [graph.landmarks.names.index(fault.subject) for fault, _ in faults
-             if fault.kind == 'beacon_misplaced']
-    findings = swapped_or_misplaced(
-        graph, estimate, sources, sorted({*suspects, *moved}), config.bias_floor_m, gain)
-    named = {name for finding in findings for name in finding.subjects}
-    findings += [fault.finding(theta) for fault, theta in faults if fault.subject not in named]
-    # A stretch and a step of one beacon are one fault: what explains most comes first.
-    first = {(finding.kind, finding.subject): finding for finding in reversed(findings)}
-    return list(first.values())[::-1], undetected, with_likely(
-        beside, undetected, known_names(graph), config, factor, false_alarm)
+def _misplaced(
+    graph: Graph, estimate: Estimate, sources: RangeEnds, doubts: Sequence[Doubt],
+    faults: Sequence[Sized], false_alarm: float, config: IntegrityConfig,
+) -> list[Finding]:
+    """Known beacons whose place is denied, or of which most ranges do not fit: wrong places, or
+    exchanged labels."""
+    suspects = {graph.landmarks.names.index(sized.fault.subject) for sized in faults
+                if sized.fault.kind == MISPLACED}
+    suspects |= {doubt.source - sources.robots for doubt in doubts} & set(known_beacons(graph))
+    return swapped_or_misplaced(
+        graph, estimate, sources, sorted(suspects), config.bias_floor_m,
+        float(chdtri(graph.dimension, false_alarm)))
+
+
+def _proved(
+    scores: Scores, every: Sequence[Hypothesis], beside: SolvedFaults, new: Sized | None,
+    known: Collection[str], solved: Sequence[Fault], config: IntegrityConfig, false_alarm: float,
+) -> list[Sized]:
+    """What is to be named: of faults that can be solved for those that are likely, of the others
+    all.
+
+    A fault that the map is solved with may be told by its kind already.
+    """
+    in_force = {fault.key: np.array(fault.size) for fault in solved}
+    nameable = [number for number, fault in enumerate(every)
+                if not solvable(fault, known)]
+    return [sized for sized in proved_faults(
+        scores, every, {sized.number: in_force[sized.fault.key] for sized in beside.kept},
+        [*nameable, *([] if new is None else [new.number])], config, false_alarm)
+        if sized.fault.key not in in_force or KINDS[sized.fault.kind].findings is told_elsewhere]
 
 
 def _noise(model: LinearModel, scores: Scores) -> float:
@@ -225,37 +231,6 @@ def _noise(model: LinearModel, scores: Scores) -> float:
     gains = scores.score[known] ** 2 / scores.information.diagonal()[known]
     square = float(model.residual @ model.residual) - float(np.max(gains, initial=0.0))
     return max(1.0, square / degrees) if degrees > 0 else 1.0
-
-
-def _heights_like_lengths(alone: Array, tested: Sequence[Hypothesis]) -> list[int]:
-    """Heights of which a radio whose ranges are long explains nearly as much.
-
-    Delays that radios share look alike, are usual, and can be taken off: what is a height shows
-    beside them.
-    """
-    length = max((gain for gain, fault in zip(alone, tested, strict=True)
-                  if fault.kind == 'range_bias'), default=0.0)
-    return [number for number, fault in enumerate(tested)
-            if fault.kind == HEIGHT and length > _ALIKE * alone[number]]
-
-
-def _jumps_like_steps(
-    alone: Array, tested: Sequence[Hypothesis], false_alarm: float
-) -> list[int]:
-    """Jumps of odometry that explain more than an altimeter's fault of that robot by chance only.
-
-    Tables below a robot are usual, and a jump bears a step of its height as well.
-    """
-    unlikely = []
-    for number, fault in enumerate(tested):
-        if fault.kind != JUMP:
-            continue
-        height = max((gain for gain, other in zip(alone, tested, strict=True)
-                      if (other.kind, other.subject) == (ALTIMETER, fault.subject)), default=0.0)
-        more = fault.columns.shape[1] - 1
-        if alone[number] - height < chdtri(more, false_alarm / fault.tests):
-            unlikely.append(number)
-    return unlikely
 
 
 def _closures(graph: Graph, weights: Mapping[str, Array]) -> list[Finding]:

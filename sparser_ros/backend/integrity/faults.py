@@ -20,12 +20,14 @@ from ...config.backend_config import IntegrityConfig
 from ...graph import Graph, Heights, Ranges, RelativePoses, Table, Verticals
 from ...graph.ends import RangeEnds, owners, range_ends, stamps_of
 from ...graph.finding import Finding
+from ...linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from .doubts import Stretch, in_stretch, too_long
 from .hypotheses import (
     ALTIMETER,
     ANTENNA,
     DRIFT_FLOOR_M,
     HEIGHT,
+    JUMP,
     ONGOING,
     Hypothesis,
     Span,
@@ -37,11 +39,13 @@ from .hypotheses import (
     beacon_places,
     drifted,
     length_columns,
+    odometry_jump,
     odometry_jumps,
     odometry_lengths,
     odometry_rates,
     radio_lengths,
     shared_error,
+    steps_over,
 )
 from .linear_model import LinearModel
 from .odometry_errors import SCALE, TURN, OdometryErrors
@@ -66,8 +70,6 @@ MISPLACED = 'beacon_misplaced'
 """A known beacon does not stand where it is configured."""
 UNLEVELLED = 'verticals_wrong'
 """A robot's verticals are none."""
-JUMP = 'odometry_jump'
-"""Odometry was wrong once."""
 FAILED = 'odometry_failed'
 """Odometry does not hold for a while, which ends within the step after its interval."""
 ALWAYS = ((0, ONGOING),)
@@ -102,6 +104,11 @@ class Fault:
     proved: bool = True
     """Whether it may be told: false alarms are as rare as stated. One that is merely likely is a
     part of the map, and no more."""
+
+    @property
+    def key(self) -> tuple[str, str, Span | None]:
+        """That of its hypothesis."""
+        return self.kind, self.subject, None if self.spans == ALWAYS else self.spans[0]
 
     @property
     def open(self) -> bool:
@@ -180,7 +187,7 @@ class FaultKind:
     it is one of every radio."""
     floor: Callable[[IntegrityConfig], float] = _bias_floor
     """Size below which it is no fault."""
-    in_force: Callable[[Fault, LinearModel], Hypothesis] | None = None
+    in_force: Callable[[Fault, LinearModel, IntegrityConfig], Hypothesis | None] | None = None
     """The hypothesis of one whose size is a part of the map, of a kind with times."""
     in_levels: bool = True
     """Whether protection levels allow for it: not where only data that speak for it make it
@@ -294,8 +301,26 @@ def _without_drifts(faults: Sequence[Fault], graph: Graph, table: Table) -> Tabl
     return table.replaced(height_m=height)
 
 
-def _drift_in_force(fault: Fault, model: LinearModel) -> Hypothesis:
+def _drift_in_force(fault: Fault, model: LinearModel, _: IntegrityConfig) -> Hypothesis:
     return altimeter_drift(model, fault.subject, fault.spans[0])
+
+
+def _jump_in_force(fault: Fault, model: LinearModel, config: IntegrityConfig) -> Hypothesis | None:
+    return odometry_jump(model, fault.subject, fault.spans[0], config)
+
+
+def _without_jumps(faults: Sequence[Fault], graph: Graph, table: Table) -> Table:
+    """Relative poses without extra steps, in the frames of the poses before."""
+    assert isinstance(table, RelativePoses)
+    d = graph.dimension
+    rotation, translation = table.rotation, table.translation
+    for fault in faults:
+        own = steps_over(graph, table, fault.subject, fault.spans[0])[:, None]
+        size = np.array(fault.size)
+        back = angle_to_matrix(-size[d]) if d == 2 else rotvec_to_matrix(-size[None, d:])[0]
+        rotation = np.where(own[:, :, None], back @ rotation, rotation)
+        translation = translation - own * size[:d]
+    return table.replaced(rotation=rotation, translation=translation)
 
 
 def _broken(fault: Fault, graph: Graph, table: Table) -> Mask:
@@ -403,7 +428,9 @@ KINDS: dict[str, FaultKind] = {
         suspicion='the odometry of {} turns by itself', hypotheses=odometry_rates,
         floor=lambda config: config.turn_floor_rad_s,
         corrected={'relative_poses': _odometry_corrected}),
-    JUMP: FaultKind(hypotheses=odometry_jumps),
+    JUMP: FaultKind(
+        suspicion='the odometry of {} has jumped', hypotheses=odometry_jumps,
+        in_force=_jump_in_force, in_levels=False, corrected={'relative_poses': _without_jumps}),
     BURST: FaultKind(
         _burst_words, left_out={'ranges': _useless}, corrected={'ranges': _shortened}),
     MOVED: FaultKind(
@@ -446,7 +473,7 @@ def _in_force(fault: Fault, model: LinearModel, config: IntegrityConfig) -> Hypo
     """Of one with times: `hypotheses` have those of always."""
     row = KINDS[fault.kind]
     if row.in_force is not None:
-        return row.in_force(fault, model)
+        return row.in_force(fault, model, config)
     if row.columns is None or fault.spans == ALWAYS:
         return None
     return Hypothesis(

@@ -10,13 +10,19 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse as sp
 
-from ...array_types import Array, Index
+from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
-from ...graph import range_directions, range_lever_derivatives, range_vectors
+from ...graph import (
+    Graph,
+    RelativePoses,
+    range_directions,
+    range_lever_derivatives,
+    range_vectors,
+)
 from ...graph.ends import RangeEnds, owners, stamps_of
 from ...graph.finding import Finding
 from .doubts import Stretch
-from .linear_model import LinearModel
+from .linear_model import LinearModel, Scores
 from .odometry_errors import ALL_ROBOTS, SCALE, TURN
 from .radio_errors import ALL_RADIOS, doubt
 
@@ -40,6 +46,8 @@ _STRETCH_M = 2.0
 """Way over which the mean of estimated motions has little noise."""
 _NEAR = 64
 """Poses among which the end of a stretch is looked for first."""
+JUMP = 'odometry_jump'
+"""Kind of odometry that was wrong once."""
 ANTENNA = 'antenna_misplaced'
 """Kind of an antenna that stands elsewhere than configured."""
 
@@ -69,6 +77,12 @@ class Hypothesis:
     def key(self) -> tuple[str, str, Span | None]:
         """What tells it from others."""
         return self.kind, self.subject, self.span
+
+
+def scores_of(model: LinearModel, hypotheses: Sequence[Hypothesis]) -> Scores:
+    """The scores of all hypotheses, one after the other."""
+    none = sp.csc_matrix((len(model.residual), 0))
+    return model.scores(sp.hstack([none, *(fault.columns for fault in hypotheses)], format='csc'))
 
 
 def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -427,27 +441,50 @@ def odometry_rates(
 def odometry_jumps(
     model: LinearModel, _: RangeEnds, config: IntegrityConfig
 ) -> list[Hypothesis]:
-    """Odometry of one robot jumped once, where it fits worst: by an extra step in its frame."""
+    """Odometry of one robot jumped once, where it fits worst."""
+    return [_jump(model, name, edge, count, config)
+            for name, (edge, count) in _worst_edges(model).items()]
+
+
+def odometry_jump(
+    model: LinearModel, name: str, span: Span, config: IntegrityConfig
+) -> Hypothesis | None:
+    """Odometry of one robot jumped within a span; None where no step is left that has it."""
+    edges = np.flatnonzero(steps_over(model.graph, model.graph.relative_poses, name, span))
+    return _jump(model, name, int(edges[0]), 1, config, span) if len(edges) else None
+
+
+def steps_over(graph: Graph, table: RelativePoses, name: str, span: Span) -> Mask:
+    """(k,): steps of the odometry of a robot that have a span in them."""
+    stamps, robot = graph.poses.stamp_ns, graph.poses.robot[table.i]
+    own = robot == (graph.robots.index(name) if name in graph.robots else -1)
+    return np.asarray(table.odometry & own & (stamps[table.i] <= span[0]) & (
+        stamps[table.j] >= span[1]))
+
+
+def _jump(
+    model: LinearModel, name: str, edge: int, tests: int, config: IntegrityConfig,
+    span: Span | None = None,
+) -> Hypothesis:
+    """An extra step in the frame of the pose before, at an edge that was picked from so many."""
     graph, rel, d = model.graph, model.graph.relative_poses, model.graph.dimension
-    turns, hypotheses = 1 if d == 2 else 3, []
-    for name, (edge, count) in _worst_edges(model).items():
-        worst = np.array([edge])
-        rotation = model.estimate.rotation[rel.i[worst]]
-        step = np.zeros((1, d + turns, d + turns))
-        step[:, :d, :d] = -model.root('relative_poses', rel.tau)[worst] * rotation
-        step[:, d:, d:] = -_turn_root(model)[worst] * (1.0 if d == 2 else rotation)
-        seconds = float(graph.poses.stamp_ns[rel.j[worst[0]]] - graph.poses.stamp_ns.min()) * 1e-9
-        hypotheses.append(Hypothesis(
-            'odometry_jump', name, model.columns('moves', worst, step[:, :d]) + model.columns(
-                'turns', worst, step[:, d:]), config.bias_floor_m,
-            partial(_jumped, name, d, seconds), count))
-    return hypotheses
+    turns, row = 1 if d == 2 else 3, np.array([edge])
+    rotation = model.estimate.rotation[rel.i[row]]
+    step = np.zeros((1, d + turns, d + turns))
+    step[:, :d, :d] = model.root('relative_poses', rel.tau)[row] * rotation
+    step[:, d:, d:] = _turn_root(model)[row] * (1.0 if d == 2 else rotation)
+    begin, end = (int(graph.poses.stamp_ns[ends[edge]]) for ends in (rel.i, rel.j))
+    seconds = float(end - graph.poses.stamp_ns.min()) * 1e-9
+    return Hypothesis(
+        JUMP, name, model.columns('moves', row, step[:, :d]) + model.columns(
+            'turns', row, step[:, d:]), config.bias_floor_m,
+        partial(_jumped, name, d, seconds), tests, span=span or (begin, end))
 
 
 def _jumped(name: str, d: int, seconds: float, theta: Array) -> Finding:
     metres, angle = float(np.linalg.norm(theta[:d])), float(np.linalg.norm(theta[d:]))
     return Finding(
-        'odometry_jump', name,
+        JUMP, name,
         f'the odometry of {name} jumped by {metres:.1f} m and {np.degrees(angle):.0f} degrees '
         f'about {seconds:.0f} s into the data', metres, 'm')
 

@@ -22,6 +22,8 @@ from ...graph.precision import chi_square_kappa
 from ...linalg.rotations import matrix_to_angle, matrix_to_rotvec
 from ...solver.covariance import Linearised, normal_solver
 
+DETERMINED = 1e-6
+"""Share of a parameter's information that the free unknowns must leave for it to be testable."""
 KEYFRAMES = 8
 """Poses of each robot that the datum of a map with too few beacons is made of."""
 
@@ -38,6 +40,10 @@ class Scores:
     """(k,): diagonal of G^T G, the information if nothing were free."""
     step: Array
     """(n, k): (J^T J)^-1 J^T G, by which a parameter that stays moves the unknowns."""
+
+    def with_variance(self, factor: float) -> Scores:
+        """Where noise has a factor of the claimed variance: residuals are less evidence."""
+        return Scores(self.information / factor, self.score / factor, self.bare / factor, self.step)
 
 
 @dataclass(frozen=True)

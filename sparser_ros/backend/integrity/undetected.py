@@ -40,11 +40,11 @@ from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.rotations import rotation_jacobian
-from .faults import BURST, KINDS, LENGTH, Fault
+from .faults import BURST, KINDS, LENGTH
 from .hypotheses import DRIFT_FLOOR_M, ONGOING, Hypothesis
 from .linear_model import keyframes_of, newest_poses
 from .odometry_errors import ALL_ROBOTS
-from .solved_sizes import DROPPED, SolvedFaults, Without, of_size, prior_of
+from .solved_sizes import DROPPED, Sized, SolvedFaults, Without
 
 _NO = 'no '
 """Begins the cause that a fault is none which the map is solved with."""
@@ -145,14 +145,13 @@ class HiddenFaults:
 
 def hidden_faults(
     graph: Graph, estimate: Estimate, beside: SolvedFaults, gauge: int | None,
-    config: IntegrityConfig, variance_factor: float = 1.0,
+    config: IntegrityConfig,
 ) -> HiddenFaults:
     """The hidden faults at an estimate, beside and instead of those that it is solved with.
 
-    `gauge` is the pose that map is relative to, None where absolute data fix map. Where noise has
-    more than the claimed variance, `variance_factor` of it, residuals are less evidence.
+    `gauge` is the pose that map is relative to, None where absolute data fix map.
     """
-    every, scores = beside.others, beside.scores
+    every, scores = [sized.fault for sized in beside.others], beside.scores
     sizes = np.array([fault.columns.shape[1] for fault in every], dtype=np.int64)
     lasting = np.array([bool(KINDS[fault.kind].suspicion) for fault in every], dtype=bool)
     kept = [fault for fault, keep in zip(every, lasting, strict=True) if keep]
@@ -170,11 +169,10 @@ def hidden_faults(
     common, common_shift = _sound(
         M[:, part], A[np.ix_(part, part)], s[part], (count[owner] + 2.0)[part])
     lone, lone_shift, evidence = _lone(
-        np.vstack([M, later.reshape(-1, k)]), A / variance_factor, s / variance_factor, kept,
-        config.fault_size)
+        np.vstack([M, later.reshape(-1, k)]), A, s, kept, config.fault_size)
     causes = [_cause(fault) for fault in kept]
     for without in beside.without:
-        others = _instead(without, kept, own, bodies, config, variance_factor)
+        others = _instead(without, kept, own, bodies, config)
         causes += others.causes
         owner = np.append(owner, len(evidence) + others.owner)
         evidence = np.append(evidence, others.evidence)
@@ -211,7 +209,7 @@ class _Instead:
 
 def _instead(
     without: Without, kept: Sequence[Hypothesis], own: Index, bodies: _Bodies,
-    config: IntegrityConfig, variance_factor: float,
+    config: IntegrityConfig,
 ) -> _Instead:
     """Of no fault, and each of those `kept`, whose parameters `own` are.
 
@@ -223,9 +221,9 @@ def _instead(
     first = np.cumsum(count) - count
     floor = np.repeat([one.floor for one in faults], count)
     scores = without.scores
-    A = scores.information[np.ix_(columns, columns)] * np.outer(floor, floor) / variance_factor
+    A = scores.information[np.ix_(columns, columns)] * np.outer(floor, floor)
     # Without the size that is taken off.
-    s = (scores.score - scores.information[:, :c] @ without.size)[columns] * floor / variance_factor
+    s = (scores.score - scores.information[:, :c] @ without.size)[columns] * floor
     evidence = _lone(np.zeros((0, len(s))), A, s, faults, config.fault_size)[2]
     prior = np.log(config.fault_probability)
     odds = np.append(-prior, evidence[1:]) - evidence[0]
@@ -245,53 +243,30 @@ def _instead(
         back[:, None] + np.hstack([np.zeros((len(M), len(near) - len(rivals))), shift]))
 
 
-def with_likely(
-    solved: SolvedFaults, hidden: HiddenFaults, known: Collection[str], config: IntegrityConfig,
-    variance_factor: float, false_alarm: float,
-) -> tuple[Fault, ...]:
-    """The faults of `solved`, and the likeliest further one if it is likelier than none.
+def likeliest(
+    solved: SolvedFaults, hidden: HiddenFaults, known: Collection[str], config: IntegrityConfig
+) -> Sized | None:
+    """The likeliest further fault, if it is likelier than none and its size can be solved for.
 
     Of a source that may have erred at several times the likeliest one stands for all. None where
     ranges that are false together explain more: they are left out first. Beacons `known` by their
     places are not long: from one side a wrong place looks like that.
     """
-    columns = np.cumsum([0, *(fault.columns.shape[1] for fault in solved.others)])
     odds, causes = hidden.log_odds(config.fault_probability)[1:], np.array(hidden.causes)
     total = {cause: float(logsumexp(odds[causes == cause])) for cause in hidden.causes
              if not cause.startswith(_NO)}
-    not_long = {f'{LENGTH} of {name}' for name in known}
-    cause = max((cause for cause in total if KINDS[_kind(cause)].in_map and cause not in not_long),
-                key=lambda cause: total[cause], default='')
-    if not cause or total[cause] <= max(0.0, max(total.values()) + np.log(DROPPED)):
-        return solved.faults
-    # `hidden` begins with those of the others that may go on unnoticed.
-    best = [k for k, fault in enumerate(solved.others) if KINDS[fault.kind].suspicion][
-        max(np.flatnonzero((causes == cause) & ~hidden.instead), key=lambda n: odds[n])]
-    A, s = (part / variance_factor for part in (solved.scores.information, solved.scores.score))
-    floor = np.repeat([fault.floor for fault in solved.others], np.diff(columns))
-    evidence = _lone(
-        np.zeros((0, len(s))), A * np.outer(floor, floor), s * floor, solved.others,
-        config.fault_size)[2]
-    if any(fault.kind == BURST and more > evidence[best]
-           for fault, more in zip(solved.others, evidence.tolist(), strict=True)):
-        return solved.faults
-    fault, own = solved.others[best], np.arange(columns[best], columns[best + 1])
-    size = -np.linalg.solve(
-        solved.scores.information[np.ix_(own, own)] + prior_of(fault, config) * np.eye(len(own)),
-        solved.scores.score[own])
-    return (*solved.faults, of_size(fault, size, evidence[best] > -np.log(false_alarm)))
+    able = [other for other in solved.others if solvable(other.fault, known)]
+    best = max(able, key=lambda other: (total[_cause(other.fault)], other.evidence), default=None)
+    if best is None or total[_cause(best.fault)] <= max(
+            0.0, max(total.values()) + np.log(DROPPED)):
+        return None
+    brief = (other.evidence for other in solved.others if other.fault.kind == BURST)
+    return None if max(brief, default=-np.inf) > best.evidence else best
 
 
-def stands_out(hidden: HiddenFaults | None, cause: str, flip_cost: float) -> bool:
-    """Whether one lasting fault explains the residuals, and neither another one nor none does.
-
-    By the Bayes factors of all of them: `flip_cost` of chi-square is half of that in logarithms.
-    """
-    if hidden is None or cause not in hidden.causes:
-        return False
-    own = hidden.causes.index(cause)
-    others = np.append(np.delete(hidden.evidence[~hidden.instead], own), 0.0)
-    return bool(hidden.evidence[own] - np.max(others) >= flip_cost / 2)
+def solvable(fault: Hypothesis, known: Collection[str]) -> bool:
+    """Whether a map is solved with the size of such a fault; `known` are beacons of known place."""
+    return KINDS[fault.kind].in_map and not (fault.kind == LENGTH and fault.subject in known)
 
 
 def in_words(cause: str) -> str:

@@ -17,7 +17,7 @@ from ..integrity.faults import (
     MOVED_AWAY,
     Fault,
 )
-from ..integrity.hypotheses import ALTIMETER
+from ..integrity.hypotheses import ALTIMETER, JUMP
 from ..integrity.noise import RANGES, mixture_cost, noise_of, white_range_noise
 from ..integrity.odometry_errors import SCALE, TURN
 from .beacon_faults import (
@@ -46,7 +46,7 @@ _LEAST_NOISE = 4.0
 """Variance of ranges over the claimed one from which they are weighted by what it is."""
 _SAME_NOISE, _NOISE_ROUNDS = 0.3, 3
 """Difference of logarithms of factors that changes nothing; and most solves that find one."""
-_NOT_OF_RANGES = (SCALE, TURN, FAILED, ALTIMETER)
+_NOT_OF_RANGES = (SCALE, TURN, JUMP, FAILED, ALTIMETER)
 _GROUPS = (BURST, MOVED, MOVED_AWAY)
 """Faults that are told as a whole: an examination may have named a part of them."""
 

@@ -21,7 +21,7 @@ from ...graph.ends import stamps_of
 from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import bent_edges
 from ..integrity.faults import BURST, KINDS, LENGTH, MOVED, MOVED_AWAY, Fault
-from ..integrity.hypotheses import ALTIMETER, ONGOING, drift_seconds
+from ..integrity.hypotheses import ALTIMETER, JUMP, ONGOING, drift_seconds
 from ..integrity.odometry_errors import SCALE, TURN
 from ..integrity.places import known_names, may_have_moved
 from .contest import Contest
@@ -261,8 +261,9 @@ def _troubled(search: FaultSearch) -> set[str]:
 
 
 def _sharing(fault: Fault, search: FaultSearch) -> Iterable[Fault]:
-    """Bursts and moves that have ranges of a fault."""
+    """What was told by ranges of a fault: bursts and moves that have them, jumps of its subject."""
     rows = replace(fault, spans=((0, ONGOING),)).rows(search.whole)
     return [
-        fault for fault in search.treatment.of(BURST, MOVED, MOVED_AWAY)
-        if len(np.intersect1d(fault.rows(search.whole), rows))]
+        other for other in search.treatment.of(BURST, MOVED, MOVED_AWAY, JUMP)
+        if (other.subject == fault.subject if other.kind == JUMP
+            else len(np.intersect1d(other.rows(search.whole), rows)))]

@@ -22,7 +22,7 @@ from ...graph.ends import stamps_of
 from ...graph.thinning import RELATIVE
 from ...solver.robust import KERNELS, squared_threshold
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, upper_share
-from ..integrity.faults import BURST, FAILED, Fault, ranges_of, stretch
+from ..integrity.faults import BURST, FAILED, JUMP, Fault, ranges_of, stretch
 from ..integrity.odometry_errors import SCALE, TURN
 from .contest import WIDEST, Contest, robust_cost, run
 from .fault_search import Candidate, FaultSearch
@@ -46,14 +46,15 @@ TOGETHER_S = 10.0
 
 
 def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
-    """Where newest data do not fit: the map without odometry that all of them deny.
+    """Where newest data do not fit, or odometry has jumped: the map without what all data deny.
 
     Or believe again what was left out, where that is no better after all. Not where odometry is
     wrong by a share or a rate: that explains it from the beginning on. `denied`: newest
     measurements contradict the map of the tracker.
     """
     judgement = search.judgement
-    troubled = (denied or judgement.bursts or judgement.unclear) and not any(
+    jumped = any(finding.kind == JUMP for finding in judgement.findings)
+    troubled = (denied or jumped or judgement.bursts or judgement.unclear) and not any(
         finding.kind in (SCALE, TURN) and not far_fetched(
             finding.kind, finding.value / 100 if finding.kind == SCALE
             else float(np.radians(finding.value / 60)), search.integrity)
@@ -69,8 +70,10 @@ def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
 
 
 def _believing(search: FaultSearch) -> tuple[Treatment, Contest | None]:
-    """With ranges that are held back, which may be right, and the odometry wrong."""
-    treatment = search.treatment.without(fault for fault in search.treatment.faults if fault.open)
+    """With ranges that are held back, which may be right, and the odometry wrong; without jumps,
+    which may be parts of a failure."""
+    treatment = search.treatment.but(JUMP).without(
+        fault for fault in search.treatment.faults if fault.open)
     return treatment, search.contest if treatment == search.treatment else search.solved(treatment)
 
 

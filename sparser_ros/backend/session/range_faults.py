@@ -37,9 +37,8 @@ from ..integrity.faults import (
     stretch,
 )
 from ..integrity.hypotheses import ONGOING, length_columns
-from ..integrity.linear_model import linear_model
+from ..integrity.linear_model import DETERMINED, linear_model
 from ..integrity.places import may_have_moved
-from ..integrity.selection import DETERMINED
 from ..integrity.stretches import LEAST_TELLING
 from .contest import Contest, run, value_of
 from .fault_search import Candidate, FaultSearch

