@@ -262,11 +262,11 @@ class Auditor:
         search = FaultSearch(self._store, contest, self._solved, self._attempts, self.config)
         elsewhere = None if scratch is False else lambda other: self._search(other)[0]
         look_for_faults(search, denied=denied, elsewhere=elsewhere)
-        before = search.judgement
+        unclear = search.unclear
         search.run(partial(solved_sizes, elsewhere=elsewhere, of_ranges=False))
         search.run(weighted_by_noise)
         self._store.treat(search.treatment)
-        return search.contest, search.judgement.with_unclear(before.unclear)
+        return search.contest, search.judgement.with_unclear(unclear)
 
     def _attempt(
         self, treatment: Treatment, tracked: TrackedMap | None

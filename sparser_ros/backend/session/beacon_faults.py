@@ -97,7 +97,7 @@ def _at_new_place(
 def misplaced_beacons(search: FaultSearch) -> Iterator[Candidate]:
     """Maps without configured places that the data deny; not where they place less."""
     known = {fault.subject for fault in search.treatment.of(MISPLACED)}
-    denied = [finding for finding in search.judgement.findings if finding.kind in DENIED]
+    denied = [finding for finding in search.examination.findings if finding.kind in DENIED]
     every = known | {name for finding in denied for name in finding.subjects}
     suspects = [*denied, *(Finding(MISPLACED, name, name) for name in known)]
     if every == known or frame_reason(search.whole, suspects, np.inf):
@@ -157,5 +157,5 @@ def withhold_frame(search: FaultSearch) -> None:
         other = search.solved(search.treatment.changed(fault, every))
         if other is None or stands_still(
                 fault.subject, fault.rows(graph), graph, other.best.whole, search.flip_cost):
-            search.judgement = search.judgement.with_unclear((('', reason),))
+            search.withdraw((('', reason),))
             return

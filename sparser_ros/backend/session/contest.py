@@ -30,6 +30,8 @@ from .treatment import Treated
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
+    from ..integrity.examine import Examination
+    from ..integrity.faults import Fault
 
 SAME_COST = 1e-3
 """Share of the cost within which two solves count as the same answer."""
@@ -161,6 +163,8 @@ class Contest:
         self.data = data
         """The graph that the frame is of, and the treatment that made it."""
         self.candidates: list[Candidate] = []
+        self.examinations: dict[tuple[str, tuple[Fault, ...]], Examination] = {}
+        """What monitors say (judgement.py), by candidate and the faults that it is solved with."""
 
     def under(self, data: Treated) -> Contest:
         """The same candidates as the start of what follows under another treatment."""

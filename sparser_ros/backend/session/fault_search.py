@@ -22,13 +22,14 @@ from ..integrity.faults import Fault
 from ..integrity.noise import RANGES, Noise
 from .contest import Contest
 from .graph_store import GraphStore
-from .judgement import Judgement, judged
+from .judgement import Judgement, examined, judged
 from .solution import Location
 from .treatment import Treatment
 
 if TYPE_CHECKING:
     from ...config.backend_config import IntegrityConfig
     from ...config.sparser import SparserConfig
+    from ..integrity.examine import Examination
 
 Solve = Callable[[Treatment, Contest, Estimate], 'Contest | None']
 """A contest for the graph under a treatment, from the map of an earlier one."""
@@ -148,7 +149,8 @@ class FaultSearch:
         self._solve = solve
         self.contest = contest
         self.treatment = contest.data.treatment
-        self.judgement = self.judged(contest)
+        self._judgement: Judgement | None = self.judged(contest)
+        self._unclear: tuple[tuple[str, str], ...] = ()
 
     @property
     def whole(self) -> Graph:
@@ -202,10 +204,33 @@ class FaultSearch:
         """What the best map of a contest determines, and what speaks against it."""
         return judged(contest, self.config)
 
+    @property
+    def examination(self) -> Examination:
+        """What speaks against the best map: all that most trials ask for, in a third of the time.
+        """
+        return examined(self.contest, self.config)
+
+    @property
+    def judgement(self) -> Judgement:
+        """Of the best map, after it has been compared with other placements."""
+        if self._judgement is None:
+            self._judgement = self.judged(self.contest)
+        return self._judgement.with_unclear(self._unclear)
+
+    @property
+    def unclear(self) -> tuple[tuple[str, str], ...]:
+        """(robot, why) where causes could not be told apart; '' = the map as a whole."""
+        reason = self.examination.unclear
+        return (('', reason), *self._unclear) if reason else self._unclear
+
+    def withdraw(self, unclear: tuple[tuple[str, str], ...]) -> None:
+        """Causes could not be told apart in the present map."""
+        self._unclear += unclear
+
     def adopt(self, contest: Contest, judgement: Judgement | None = None) -> None:
         """Go on with a map and its treatment."""
         self.contest, self.treatment = contest, contest.data.treatment
-        self.judgement = self.judged(contest) if judgement is None else judgement
+        self._judgement, self._unclear = judgement, ()
 
     def go_on(self, treatment: Treatment) -> Iterator[Candidate]:
         """The map under a treatment that needs no proof; none where the solve fails.

@@ -28,9 +28,8 @@ from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments, find_segments, measured_pairs
-from ..integrity.examine import Examination, FaultyRanges, examine
+from ..integrity.examine import Examination, examine
 from ..integrity.exchange import Pair
-from ..integrity.faults import Fault
 from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
@@ -59,11 +58,6 @@ class Judgement:
     findings: tuple[Finding, ...] = ()
     undetected: HiddenFaults | None = None
     """What may be at fault."""
-    bursts: tuple[FaultyRanges, ...] = ()
-    """In rows of the solved subgraph."""
-    solved: tuple[Fault, ...] = ()
-    """Faults whose sizes the map is to be solved with."""
-
     unclear: tuple[tuple[str, str], ...] = ()
     """(robot, why) where causes could not be told apart; '' = the map as a whole: these are
     withdrawn."""
@@ -95,12 +89,12 @@ class Judgement:
 def judged(contest: Contest, config: SparserConfig) -> Judgement:
     """Judge the best candidate, once no other placement starts a better one."""
     seen = seen_in(contest, config)
-    frame, best, solved = contest.frame, contest.best, contest.data.treatment.solved
+    frame, best = contest.frame, contest.best
     weights = weights_of_rows(frame, best.result.stats.weights)
     located = seen.landmark_located & frame.mask[len(frame.segments):]
     withheld, findings = _frame_of_map(
         frame, best.whole, located, contest.data.graph, config)
-    examination = _examined(best, frame, config, solved)
+    examination = examined(contest, config)
     segments = against_rivals(
         _segments(frame, seen, weights, config), contest, config, examination.undetected)
     undetected = examination.undetected
@@ -108,7 +102,6 @@ def judged(contest: Contest, config: SparserConfig) -> Judgement:
         undetected = replace(undetected, keyframes=frame.subgraph.poses[undetected.keyframes])
     return Judgement(
         segments, located, withheld, findings + examination.findings, undetected,
-        examination.bursts, examination.solved,
         (('', examination.unclear),) if examination.unclear else ())
 
 
@@ -137,8 +130,7 @@ def against_rivals(
         and np.max(np.linalg.norm(moves(contest, rival), axis=1)) > accepted.alert_limit_m]
     for rival in sorted(elsewhere, key=lambda other: other.value)[:_MOST_EXAMINED]:
         if any(verdict.location is Location.LOCATED for verdict in result):
-            there = _examined(
-                rival, contest.frame, config, contest.data.treatment.solved)
+            there = examined(contest, config, rival)
             if there.undetected is not None:
                 result = beside_faults(result, contest, rival, hidden, there.undetected, config)
     return tuple(result)
@@ -186,19 +178,26 @@ def moves(contest: Contest, rival: Candidate) -> Array:
     return np.asarray(rival.whole.translation[last] - contest.best.whole.translation[last])
 
 
-def _examined(
-    candidate: Candidate, frame: Frame, config: SparserConfig, solved: tuple[Fault, ...]
+def examined(
+    contest: Contest, config: SparserConfig, candidate: Candidate | None = None
 ) -> Examination:
-    """The monitors' findings; that they fail is a finding itself and must not end the audit."""
-    subgraph = frame.subgraph
-    try:
-        return examine(
-            subgraph.graph, subgraph.of(candidate.whole), candidate.result.stats.weights,
-            config.backend.integrity, None if frame.gauge is None else frame.gauge_row, solved)
-    except FAILURES as error:
-        return Examination((Finding(
-            'monitor_failed', 'map', 'the integrity of the map is not monitored: '
-            f'{type(error).__name__}: {error}'),))
+    """What the monitors say of a candidate, by default the best one; once for each.
+
+    That they fail is a finding itself and must not end the audit.
+    """
+    candidate = candidate or contest.best
+    frame, solved = contest.frame, contest.data.treatment.solved
+    subgraph, key = frame.subgraph, (candidate.start, solved)
+    if key not in contest.examinations:
+        try:
+            contest.examinations[key] = examine(
+                subgraph.graph, subgraph.of(candidate.whole), candidate.result.stats.weights,
+                config.backend.integrity, None if frame.gauge is None else frame.gauge_row, solved)
+        except FAILURES as error:
+            return Examination((Finding(
+                'monitor_failed', 'map', 'the integrity of the map is not monitored: '
+                f'{type(error).__name__}: {error}'),))
+    return contest.examinations[key]
 
 
 def seen_in(contest: Contest, config: SparserConfig) -> Observability:

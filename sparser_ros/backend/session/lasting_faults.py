@@ -64,7 +64,7 @@ def solved_sizes(
     for _ in range(_MOST_ROUNDS):
         before, after = (
             tuple(fault for fault in faults if _of_ranges(fault) == of_ranges)
-            for faults in (search.treatment.solved, search.judgement.solved))
+            for faults in (search.treatment.solved, search.examination.solved))
         if not (search.integrity.doubt_ranges if of_ranges else search.integrity.solve_odometry):
             after = ()
         if any(far_fetched(fault.kind, fault.size[0], search.integrity) for fault in after):
@@ -252,8 +252,8 @@ def _otherwise(search: FaultSearch, fault: Fault) -> float:
 
 def _troubled(search: FaultSearch) -> set[str]:
     """Radios that give trouble; of the others, that they do not is remembered."""
-    troubled = {name for name, _ in search.judgement.unclear} | {
-        finding.subject for finding in search.judgement.findings if finding.kind in _TROUBLES}
+    troubled = {name for name, _ in search.unclear} | {
+        finding.subject for finding in search.examination.findings if finding.kind in _TROUBLES}
     graph = search.whole
     search.attempts.well_ns |= dict.fromkeys(
         {*graph.robots, *graph.landmarks.names} - troubled, search.newest_ns)

@@ -52,13 +52,13 @@ def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
     wrong by a share or a rate: that explains it from the beginning on. `denied`: newest
     measurements contradict the map of the tracker.
     """
-    judgement = search.judgement
-    jumped = any(finding.kind == JUMP for finding in judgement.findings)
-    troubled = (denied or jumped or judgement.bursts or judgement.unclear) and not any(
+    examination = search.examination
+    jumped = any(finding.kind == JUMP for finding in examination.findings)
+    troubled = (denied or jumped or examination.bursts or search.unclear) and not any(
         finding.kind in (SCALE, TURN) and not far_fetched(
             finding.kind, finding.value / 100 if finding.kind == SCALE
             else float(np.radians(finding.value / 60)), search.integrity)
-        for finding in judgement.findings)
+        for finding in examination.findings)
     if search.config.solver.robust.kernel == 'none' or not search.due(FAILED, bool(troubled)):
         return
     contest = _with_failures(search)
@@ -110,9 +110,10 @@ def failures_that_go_on(search: FaultSearch, denied: bool) -> Iterator[Candidate
 
     Of robots that are not located since; `denied`: or of which newest measurements may not fit.
     """
-    located = {part.robot: part.location is Location.LOCATED for part in search.judgement.segments}
     newest = {fault.subject: fault for fault in search.treatment.of(FAILED)}
     for name, fault in newest.items():
+        located = {
+            part.robot: part.location is Location.LOCATED for part in search.judgement.segments}
         wrong = denied or not located.get(name, True)
         if search.due(f'{FAILED} {name}', wrong):
             contest = _with_end(search, fault, search.contest)

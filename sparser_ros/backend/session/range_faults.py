@@ -202,7 +202,7 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
     withdrawn.
     """
     for _ in range(_MOST_ROUNDS):
-        named = search.judgement.bursts
+        named = search.examination.bursts
         if not named:
             break
         before, contest, whole = search.treatment, search.contest, search.whole
@@ -223,7 +223,7 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
             break
         unclear = _other_causes(search, candidate, groups, [faulty.jump for faulty in named])
         if unclear:
-            search.judgement = search.judgement.with_unclear(unclear)
+            search.withdraw(unclear)
             break
         yield candidate
         search.attempts.forget({fault.subject for fault in groups})

@@ -30,7 +30,7 @@ from sparser_ros.backend.session import contest, fault_search
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.contest import robust_cost
 from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
-from sparser_ros.backend.session.judgement import judged
+from sparser_ros.backend.session.judgement import examined
 from sparser_ros.backend.session.lasting_faults import solved_sizes
 from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.backend.session.session import Session
@@ -259,12 +259,12 @@ def test_an_error_that_no_odometry_has_is_not_taken_off(monkeypatch):
     """Other faults, such as exchanged radios, bend several paths."""
     auditor = auditor_of(with_long_odometry())
     contest, _ = auditor._attempt(auditor._store.treatment, None)
-    truly = judged(contest, auditor.config)
+    truly = examined(contest, auditor.config)
 
     def solved_for(size):
         solved = tuple(Fault(SCALE, name, (share,)) for name, share in size.items())
         monkeypatch.setattr(
-            fault_search, 'judged', lambda *_: dataclasses.replace(truly, solved=solved))
+            fault_search, 'examined', lambda *_: dataclasses.replace(truly, solved=solved))
         search = FaultSearch(
             auditor._store, contest, auditor._solved, Attempts(), auditor.config)
         search.run(partial(solved_sizes, elsewhere=lambda _: False, of_ranges=False))

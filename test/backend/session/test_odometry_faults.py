@@ -10,7 +10,7 @@ from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.parts import find_segments
 
-STEPS, PARTS = 160, 40
+STEPS, PARTS = 160, 20
 FROM, TO = 60, 80
 """Steps of half a second in which the odometry of B stands while B drives."""
 
