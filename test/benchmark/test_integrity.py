@@ -76,3 +76,11 @@ def test_many_false_ranges_do_not_pass_for_noise_for_ever():
     early = [sample for sample in made.samples if scenarios.seconds_of(sample) < 45]
     outcome = integrity.outcome_of(dataclasses.replace(made, samples=early), 9701)
     assert outcome.located > 15 and outcome.misleading == 0
+
+
+def test_ranges_that_are_long_for_a_while_do_not_pass_for_a_jump_of_odometry():
+    """Two robots and one beacon: a jump of 3 m fits them, and has the robot 5 m off."""
+    made = scenarios.scenario('burst', 9800)
+    early = [sample for sample in made.samples if scenarios.seconds_of(sample) < 128]
+    outcome = integrity.outcome_of(dataclasses.replace(made, samples=early), 9800)
+    assert outcome.located > 40 and outcome.misleading == 0

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...array_types import Array
+from ...array_types import Array, Index
 from ...config.backend_config import IntegrityConfig
 from ...graph import range_residuals
 from ...graph.ends import stamps_of
@@ -26,7 +26,13 @@ from ..integrity.odometry_errors import SCALE, TURN
 from ..integrity.places import known_names, may_have_moved
 from .contest import Contest
 from .fault_search import Candidate, FaultSearch
-from .range_faults import GROWN, as_others_fit, cost_with_jump, measured_length
+from .range_faults import (
+    GROWN,
+    as_others_fit,
+    cost_with_jump,
+    cost_with_length,
+    measured_length,
+)
 from .treatment import Treatment
 
 Search = Callable[[Contest], bool]
@@ -55,7 +61,8 @@ def solved_sizes(
 
     A wrong map may need a fault of odometry, and fits well with it from then on. So a new one is
     taken off only once a search `elsewhere` has found no better map without it; None = not now.
-    Those of ranges must make all ranges of their source fit.
+    Those of ranges must make all ranges of their source fit. A jump of odometry must be better than
+    one length of all ranges of its robot since then: from one side either looks like the other.
 
     An error that no odometry has is another fault's work, on every robot that seems to have
     one: its cause is not known, and these robots are withdrawn as long as it shows.
@@ -89,11 +96,12 @@ def solved_sizes(
         contest = search.solved(search.treatment.without([*before, *shared]).beside(*known, *new))
         if contest is None:
             break
-        if all(_explains(fault, search, contest) for fault in new):
+        if all(_explains(fault, search, contest) and _is_no_length(fault, search, contest)
+               for fault in new):
             yield Candidate(contest)
         else:
             search.attempts.refused |= {
-                _key(fault): len(fault.rows(search.whole)) for fault in new}
+                _key(fault): len(_heard_since(fault, search)) for fault in new}
 
 
 def _of_ranges(fault: Fault) -> bool:
@@ -106,9 +114,19 @@ def _explains(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
         fault.rows(search.whole), contest.data.unbiased, contest.best.whole)
 
 
+def _is_no_length(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
+    return fault.kind != JUMP or contest.best.value + search.flip_cost < cost_with_length(
+        fault.subject, search, fault.spans[0][0] + 1)
+
+
 def _tried_in_vain(fault: Fault, search: FaultSearch) -> bool:
     refused = search.attempts.refused.get(_key(fault), 0)
-    return refused > 0 and len(fault.rows(search.whole)) < GROWN * refused
+    return refused > 0 and len(_heard_since(fault, search)) < GROWN * refused
+
+
+def _heard_since(fault: Fault, search: FaultSearch) -> Index:
+    """Ranges of its subject since it began, which tell more of it."""
+    return replace(fault, spans=((fault.spans[0][0], ONGOING),)).rows(search.whole)
 
 
 def _key(fault: Fault) -> tuple[str, str, int]:

@@ -248,7 +248,7 @@ def _other_causes(
             causes.append((group.subject, f'{said}, or its odometry jumped'))
         partner = _partner(group, search)
         if partner and not search.better(
-                replace(candidate, against=_cost_with_length(partner, search))):
+                replace(candidate, against=cost_with_length(partner, search))):
             words = f'{said}, or those of radio {partner} are all too long or too short'
             causes += [(name, words) for name in (group.subject, partner)]
     return tuple(causes)
@@ -272,9 +272,10 @@ def _partner(group: Fault, search: FaultSearch) -> str:
     return ends.names[most] if np.count_nonzero(other == most) >= _LEAST_EXPLAINED else ''
 
 
-def _cost_with_length(name: str, search: FaultSearch) -> float:
-    """Robust cost of the best map with the best length off all ranges of a radio; inf = none."""
-    measured = measured_length(search, search.treatment, name, search.contest)
+def cost_with_length(name: str, search: FaultSearch, since_ns: int = 0) -> float:
+    """Robust cost of the best map with the best length off the ranges of a radio, all or those
+    since a stamp; inf = none."""
+    measured = measured_length(search, search.treatment, name, search.contest, since_ns)
     if measured is None:
         return np.inf
     fault, contest = measured
