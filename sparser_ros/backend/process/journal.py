@@ -46,8 +46,9 @@ DELETED_AT_ONCE = 100
 """Records that one commit deletes: all of a segment would hold up the next ones by half a second.
 """
 _NAME = re.compile(r'sparser-(\d{6})\.journal')
-_TABLE = """create table if not exists records
-            (number integer primary key, kind text, checksum integer, data blob)"""
+_TABLE = 'create table records (number integer primary key, kind text, checksum integer, data blob)'
+_EMPTY_PAGES = 2
+"""Of a database without records: the schema, and the root of its table."""
 _OLD = """delete from records where number in (select number from records
           where number < ? and kind in ('messages', 'graph', 'state') limit ?)"""
 
@@ -108,15 +109,16 @@ def read(path: Path) -> tuple[list[Record], list[int]]:
     SparserError where it is none of ours, or of another version.
     """
     try:
-        with contextlib.closing(_opened(path)) as database:
-            return _records(database)
-    except sqlite3.OperationalError:
-        # Not to be written, as recovery from a crash has to: a copy can.
-        with tempfile.TemporaryDirectory() as folder:
-            for file in path.parent.glob(f'{path.name}*'):
-                shutil.copyfile(file, Path(folder) / file.name)
-            with contextlib.closing(_opened(Path(folder) / path.name)) as database:
+        try:
+            with contextlib.closing(_opened(path)) as database:
                 return _records(database)
+        except sqlite3.OperationalError:
+            # Not to be written, as recovery from a crash has to: a copy can.
+            with tempfile.TemporaryDirectory() as folder:
+                for file in path.parent.glob(f'{path.name}*'):
+                    shutil.copyfile(file, Path(folder) / file.name)
+                with contextlib.closing(_opened(Path(folder) / path.name)) as database:
+                    return _records(database)
     except sqlite3.DatabaseError as error:
         raise SparserError(f'{path} cannot be read: {error}') from None
 
@@ -134,6 +136,11 @@ def _records(database: sqlite3.Connection) -> tuple[list[Record], list[int]]:
                 records.append(Record(*wire.unpack(data)))
         except (sqlite3.DatabaseError, TypeError):
             damaged.append(number)
+    pages, = database.execute('pragma page_count').fetchone()
+    checked, = database.execute('pragma quick_check(1)').fetchone()
+    if not damaged and (checked != 'ok' or (not records and pages > _EMPTY_PAGES)):
+        # Where the database looks for records is damaged: one stands for those that it misses.
+        damaged.append(MAP_NUMBER if first == 0 else (last or 0) + 1)
     return records, damaged
 
 
@@ -141,7 +148,10 @@ def _opened(path: Path) -> sqlite3.Connection:
     """A database of ours, which may be new; sqlite3.OperationalError where it cannot be written."""
     database = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
     try:
-        if database.execute('select count(*) from sqlite_master').fetchone()[0] == 0:
+        new = database.execute('select count(*) from sqlite_master').fetchone()[0] == 0
+        if new and database.execute('pragma page_count').fetchone()[0] > 1:
+            raise sqlite3.DatabaseError('its schema is damaged')
+        if new:
             database.execute(f'pragma application_id = {APPLICATION}')
             database.execute(f'pragma user_version = {VERSION}')
         for pragma, value in (('application_id', APPLICATION), ('user_version', VERSION)):
@@ -151,7 +161,8 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.execute('pragma locking_mode = exclusive')
         database.execute('pragma journal_mode = wal')
         database.execute('pragma synchronous = full')
-        database.execute(_TABLE)
+        if new:
+            database.execute(_TABLE)
     except BaseException as error:
         database.close()
         if isinstance(error, UnicodeDecodeError):
