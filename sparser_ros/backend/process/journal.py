@@ -136,12 +136,17 @@ def _records(database: sqlite3.Connection) -> tuple[list[Record], list[int]]:
                 records.append(Record(*wire.unpack(data)))
         except (sqlite3.DatabaseError, TypeError):
             damaged.append(number)
-    pages, = database.execute('pragma page_count').fetchone()
-    checked, = database.execute('pragma quick_check(1)').fetchone()
-    if not damaged and (checked != 'ok' or (not records and pages > _EMPTY_PAGES)):
-        # Where the database looks for records is damaged: one stands for those that it misses.
+    if not damaged and _misses_records(database, records):
+        # One stands for all of these.
         damaged.append(MAP_NUMBER if first == 0 else (last or 0) + 1)
     return records, damaged
+
+
+def _misses_records(database: sqlite3.Connection, records: list[Record]) -> bool:
+    """Whether it is damaged where it looks for records: it hides what it has."""
+    pages, = database.execute('pragma page_count').fetchone()
+    checked, = database.execute('pragma quick_check(1)').fetchone()
+    return bool(checked != 'ok' or (not records and pages > _EMPTY_PAGES))
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -194,7 +194,7 @@ def examined(
                 subgraph.graph, subgraph.of(candidate.whole), candidate.result.stats.weights,
                 config.backend.integrity, None if frame.gauge is None else frame.gauge_row, solved)
         except FAILURES as error:
-            return Examination((Finding(
+            contest.examinations[key] = Examination((Finding(
                 'monitor_failed', 'map', 'the integrity of the map is not monitored: '
                 f'{type(error).__name__}: {error}'),))
     return contest.examinations[key]

@@ -111,9 +111,9 @@ def failures_that_go_on(search: FaultSearch, denied: bool) -> Iterator[Candidate
     Of robots that are not located since; `denied`: or of which newest measurements may not fit.
     """
     newest = {fault.subject: fault for fault in search.treatment.of(FAILED)}
+    located = {part.robot: part.location is Location.LOCATED
+               for part in (search.judgement.segments if newest else ())}
     for name, fault in newest.items():
-        located = {
-            part.robot: part.location is Location.LOCATED for part in search.judgement.segments}
         wrong = denied or not located.get(name, True)
         if search.due(f'{FAILED} {name}', wrong):
             contest = _with_end(search, fault, search.contest)

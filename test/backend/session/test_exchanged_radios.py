@@ -66,9 +66,9 @@ def test_a_range_between_keyframes_is_measured_where_odometry_had_the_robot():
 
 
 @pytest.mark.parametrize(('robots', 'pair', 'seed', 'ticks', 'growth'), [
-    *((3, (1, 2), seed, STEPS // 4, 1.3) for seed in (3, 9)), (3, None, 3, STEPS // 4, 1.3),
+    *((3, (1, 2), seed, STEPS // 4, 1.3) for seed in (3, 6, 9)), (3, None, 3, STEPS // 4, 1.3),
     # The first of two has few ranges, which the wrong radio fits for a while.
-    *((2, (0, 1), seed, STEPS // 2, 1.2) for seed in (2, 16))])
+    *((2, (0, 1), seed, STEPS // 2, 1.2) for seed in (2, 13, 16))])
 def test_exchanged_radios_are_told_and_the_robots_placed(robots, pair, seed, ticks, growth):
     place = World(
         ['curved'] * robots, CENTRES[2][:robots], BEACONS[2], STEPS, seed, range_sigma=0.1)
