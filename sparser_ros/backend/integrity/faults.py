@@ -332,11 +332,14 @@ def _broken(fault: Fault, graph: Graph, table: Table) -> Mask:
 
 
 def _unplaced(fault: Fault, graph: Graph, table: Table) -> Mask:
-    """Ranges over the interval of a failure: nothing tells where between two poses they were."""
-    rel = graph.relative_poses
+    """What a robot measures while its odometry fails: nothing tells where between two poses."""
+    rel, number = graph.relative_poses, _number(graph.robots, fault.subject)
     edges = np.flatnonzero(_broken(fault, graph, rel))
     last = int(np.max(graph.poses.stamp_ns[rel.j[edges]], initial=fault.spans[0][1]))
-    return replace(fault, spans=((fault.spans[0][0], last),)).ranges(graph, table)
+    own = np.any(
+        [owners(graph, getattr(table, end)) == number for end in table.endpoints()], axis=0)
+    return np.asarray(own & replace(fault, spans=((fault.spans[0][0], last),)).within(
+        stamps_of(graph, table)))
 
 
 def _verticals(fault: Fault, graph: Graph, table: Table) -> Mask:
@@ -437,7 +440,8 @@ KINDS: dict[str, FaultKind] = {
         _move_words, 'beacon {} was moved', left_out={'ranges': _useless}, frees_place=True),
     MOVED_AWAY: FaultKind(_move_words, left_out={'ranges': _useless}),
     UNLEVELLED: FaultKind(left_out={'verticals': _verticals}),
-    FAILED: FaultKind(_failure_words, left_out={'relative_poses': _broken, 'ranges': _unplaced}),
+    FAILED: FaultKind(_failure_words, left_out={'relative_poses': _broken} | dict.fromkeys(
+        ('ranges', 'sightings', 'point_priors', 'heights', 'verticals'), _unplaced)),
 }
 """All kinds, in the order in which their sizes are taken off.
 

@@ -10,12 +10,13 @@ from flying_world import flying_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparser_ros.backend.integrity.faults import Fault
+from sparser_ros.backend.integrity.faults import FAILED, Fault
 from sparser_ros.backend.integrity.hypotheses import ALTIMETER, ONGOING, altimeter_drift, drifted
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.graph import Increment
+from sparser_ros.graph.ends import owners, stamps_of
 
 STEPS, STEP_NS = 80, 10**9
 
@@ -128,6 +129,20 @@ def test_the_size_of_a_drift_is_taken_off_heights_as_the_linear_model_says(span,
     np.testing.assert_allclose(
         linear_model(without, truth, {}).residual - model.residual,
         size * altimeter_drift(model, 'B', span).columns.toarray()[:, 0], atol=1e-9)
+
+
+@given(first=st.integers(0, STEPS - 2), count=st.integers(0, STEPS))
+def test_measurements_while_odometry_fails_count_in_no_table(first, count):
+    """Heights tied to the last pose before a failure make a drift of what the robot has climbed."""
+    graph, _ = flown(0)
+    last = min(first + count, STEPS - 2)
+    treatment = Treatment((Fault(FAILED, 'B', spans=((first * STEP_NS, last * STEP_NS),)),))
+    for name in ('ranges', 'heights', 'verticals'):
+        table = graph.tables()[name]
+        of_b = np.any([owners(graph, getattr(table, end)) == 1 for end in table.endpoints()], 0)
+        step = stamps_of(graph, table) // STEP_NS
+        assert np.array_equal(
+            treatment.counts(graph, name, table), ~(of_b & (step >= first) & (step <= last + 1)))
 
 
 @pytest.mark.parametrize('until', [0.5, 0.8, 1.0])
