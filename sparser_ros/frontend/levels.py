@@ -28,7 +28,7 @@ from ..graph.finding import Finding
 from .assembly import Assembly, Intake, Pending, Shared, SharedErrors
 from .frames import mounting
 from .motion import Vector, bad_quaternion, believed_m2, place_fault, rotate, rotation_rows
-from .samples import AttitudeSample, HeightSample
+from .samples import AttitudeSample, HeightSample, Repeats
 
 SEA_LEVEL_PA, SCALE_M, EXPONENT = 101325.0, 44330.77, 0.190263
 """Of the international standard atmosphere (ICAO Doc 7488): its height at a pressure."""
@@ -229,34 +229,31 @@ class _Stretch:
 class LevelCheck(_Stretch):
     """The heights of one robot against its odometry."""
 
-    _equal = 0
-    """Readings in a row that say the same as the one before."""
-    _low = _high = 0.0
-    """Of the odometry since then, metres."""
+    def __init__(self, variance_per_m: float) -> None:
+        super().__init__(variance_per_m)
+        self._repeats = Repeats()
 
     def height(
         self, segment: int, point: Vector, height_m: float, variance: float, reading: float,
         robot_z: float,
     ) -> None:
         """A reading, by which `point` of the odometry frame is so high, of a robot at `robot_z`."""
-        same = segment == self._segment and bool(self._readings) and (
-            reading == self._readings[-1][4])
-        self._equal = self._equal + 1 if same else 0
-        self._low = min(self._low, robot_z) if same else robot_z
-        self._high = max(self._high, robot_z) if same else robot_z
-        self.add(segment, point, height_m, variance, reading)
+        if segment != self._segment:
+            self._repeats = Repeats()
+        self._repeats.add(reading, robot_z)
+        self.add(segment, point, height_m, variance)
 
     @property
     def frozen(self) -> bool:
         """True while the altimeter says the same although the robot climbs."""
-        return self._equal >= FROZEN and self._high - self._low > FROZEN_CLIMB_M
+        return self._repeats.frozen(FROZEN, FROZEN_CLIMB_M)
 
     def tilt_rad(self) -> float:
         """Angle between z of the odometry and the vertical, 0 where chance explains it."""
         count = len(self._readings)
-        if self._count % EVERY or count < EVERY or self._equal >= EVERY:
+        if self._count % EVERY or count < EVERY or self._repeats.count >= EVERY:
             return 0.0
-        point, way, height, variance, _ = self._columns()
+        point, way, height, variance = self._columns()
 
         def fitted(part: slice) -> tuple[Array, Array]:
             return _fitted(point[part], height[part] - point[part, 2],

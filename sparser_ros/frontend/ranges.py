@@ -19,7 +19,7 @@ from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
 from .motion import LARGEST, believed_m2
 from .radios import Radio
-from .samples import RangeSample
+from .samples import RangeSample, Repeats
 
 BLOCKED = 2
 """Of `RangeSample.los`."""
@@ -27,6 +27,10 @@ MAX_PAIRS = 5000
 """Pairs of radios whose newest ranges are remembered (a swarm of 100 robots has 4950)."""
 RECENT = 8
 """Ranges of a pair among which duplicates and other directions are looked for."""
+FROZEN, FROZEN_WAY_M = 4, 1.0
+"""So many ranges of a pair equal to the one before, while its robots drive so far, are no
+measurements, if as many before them differed: drivers go on with the last range of a radio that is
+lost."""
 LEAST_SELF_RANGES, SELF_SHARE = 20, 0.5
 """Number and share of ranges within one robot that are no accident but a wrong configuration."""
 
@@ -55,6 +59,8 @@ class PairHistory:
     """Those from the first one on that a window of the temporal filter may reach."""
     residuals: deque[float] = field(default_factory=lambda: deque(maxlen=MEMORY))
     """Of the temporal filter, metres."""
+    repeats: dict[str, Repeats] = field(default_factory=dict)
+    """By the radio that measured."""
 
 
 class Ranges(BeaconIntake):
@@ -78,10 +84,14 @@ class Ranges(BeaconIntake):
     def look(self, sample: RangeSample) -> None:
         """Judge the unit of a range, whether or not it is taken."""
         if 0 < sample.range_m < math.inf:
-            pair = (sample.source, sample.target)
-            numbers = (self._shared.numbers.get(self._radios.robot_of(name)) for name in pair)
-            self._units.add(sample.range_m, pair, sum(
-                self._shared.tracks[k].travelled_m for k in numbers if k is not None))
+            self._units.add(
+                sample.range_m, (sample.source, sample.target), self._travelled_m(sample))
+
+    def _travelled_m(self, sample: RangeSample) -> float:
+        """Odometry of both ends together since the start."""
+        numbers = (self._shared.numbers.get(self._radios.robot_of(name))
+                   for name in (sample.source, sample.target))
+        return sum(self._shared.tracks[k].travelled_m for k in numbers if k is not None)
 
     def check(self, sample: RangeSample, stamp_ns: int) -> PendingRange | str:
         o, ends = self._options, self._ends(sample)
@@ -121,11 +131,25 @@ class Ranges(BeaconIntake):
                and known.antenna == sample.frame_id
                for known in (*history.waiting[-RECENT:], *history.recent)):
             return 'duplicate'
+        if self._frozen(sample, history, stamp_ns):
+            return 'frozen'
         numbers = self._shared.numbers
         return PendingRange(
             stamp_ns, tuple((numbers[end.robot], stamp_ns) if end.robot else None
                             for end in (source, target)), (), (source, target), pair, pair,
             sample.source, sample.frame_id, distance, believed_m2(o, variance))
+
+    def _frozen(self, sample: RangeSample, history: PairHistory, stamp_ns: int) -> bool:
+        """Whether a pair says the same again and again although its robots drive; that is told."""
+        repeats = history.repeats.setdefault(sample.source, Repeats())
+        repeats.add(sample.range_m, self._travelled_m(sample))
+        if repeats.changes < FROZEN or not repeats.frozen(FROZEN, FROZEN_WAY_M):
+            return False
+        names = f'{sample.source} and {sample.target}'
+        self._events.add(stamp_ns, Finding(
+            'range_frozen', names, f'the range between {names} repeats to the last digit while '
+            'they move: what its driver repeats is not used'))
+        return True
 
     def _ends(self, sample: RangeSample) -> tuple[Radio, Radio] | str:
         """Both radios of a range, or the reason why it is no range between two known ones."""

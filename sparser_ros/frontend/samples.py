@@ -29,6 +29,36 @@ MAX_STAMP_NS = 1 << 62
 """Stamps beyond 146 years after the epoch are none; sums of two such still fit 64 bits."""
 
 
+@dataclass
+class Repeats:
+    """Readings of one sensor in a row that are equal to the last digit, and what changed meanwhile.
+
+    Drivers that have lost a radio, or an altimeter, go on with what it said last.
+    """
+
+    reading: float = NAN
+    changes: int = 0
+    """Readings unlike the one before."""
+    count: int = 0
+    """Newest readings equal to the one before."""
+    low: float = NAN
+    """Least and greatest value since then of what a reading should follow, metres."""
+    high: float = NAN
+
+    def add(self, reading: float, follows: float) -> None:
+        """A reading, beside what it should follow: the height of a robot, or how far it drove."""
+        if reading == self.reading:
+            self.count += 1
+            self.low, self.high = min(self.low, follows), max(self.high, follows)
+        else:
+            self.changes += 1
+            self.reading, self.count, self.low, self.high = reading, 0, follows, follows
+
+    def frozen(self, least: int, moved_m: float) -> bool:
+        """Whether `least` are equal to the one before, while that changed by more than a length."""
+        return self.count >= least and self.high - self.low > moved_m
+
+
 @dataclass(frozen=True)
 class RobotSample:
     """What a robot says of one instant."""

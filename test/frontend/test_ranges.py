@@ -35,6 +35,31 @@ def test_copies_and_ranges_in_a_row_are_dropped():
     assert frontend.counters['ranges'].dropped == {'decimated': 30, 'duplicate': 20}
 
 
+def test_a_range_that_repeats_while_its_robots_drive_is_refused_and_named():
+    frontend, taken = Frontend(config()), []
+    for k in range(60):
+        for robot in (A, B):
+            frontend.add(robot.odometry(0.1 * k))
+        distance = 3.1 if k == 59 else min(2.9 + 0.01 * k, 3.0)
+        taken.append(frontend.add(range_sample('A', 'L1', 0.1 * k, distance)))
+        assert frontend.add(range_sample('B', 'L1', 0.1 * k, 3.0 + 0.01 * (k % 3)))
+    first = taken.index(False)
+    # Within a metre nothing is said; then the first range that differs counts.
+    travelled = np.hypot(*A.velocity[:2]) * 0.1 * np.array([first - 11, first - 9])
+    assert travelled[0] <= 1.0 < travelled[1]
+    assert not any(taken[first:-1]) and taken[-1]
+    assert frontend.counters['ranges'].dropped == {'frozen': 59 - first}
+    finding = next(one for one in frontend.findings if one.kind == 'range_frozen')
+    assert finding.subject == 'A and L1' and 'between A and L1 repeats' in finding.text
+
+
+def test_ranges_of_robots_that_stand_may_repeat():
+    frontend = Frontend(config())
+    for k in range(60):
+        frontend.add(A.odometry(0.0, stamp_ns=ns(0.1 * k), received_ns=ns(0.1 * k)))
+        assert frontend.add(range_sample('A', 'L1', 0.1 * k, 3.0))
+
+
 def test_bias_scale_and_noise():
     frontend, _ = driven(
         2.0, radios={'A': {'robot': 'A', 'bias_m': 0.3}, 'L1': {'beacon': 'L1', 'bias_m': 0.2}},
