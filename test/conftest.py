@@ -42,11 +42,16 @@ if os.environ.get('CI'):
     settings.load_profile('ci')
 
 _LONGEST = (
-    'test_printed_commands.py', 'benchmark/test_benchmark.py', 'test_lint.py', 'demo/test_demo.py',
-    'node/test_crashes.py', 'backend/process/test_worker.py', 'node/test_controls.py',
-    'solver/test_compute_backend.py', 'backend/session/test_following.py',
-    'node/test_old_data.py', 'solver/test_certificate.py', 'node/test_intake.py',
-    'node/test_node.py', 'backend/replay/test_replay.py', 'frontend/test_frontend_roundtrip.py',
+    'test_printed_commands.py', 'backend/session/test_odometry_faults.py',
+    'backend/session/test_lasting_faults.py', 'benchmark/test_integrity.py',
+    'backend/session/test_exchanged_radios.py', 'backend/process/test_worker.py',
+    'backend/session/test_belief.py', 'backend/session/test_noise.py',
+    'backend/replay/test_absurd_messages.py', 'benchmark/test_benchmark.py', 'test_lint.py',
+    'demo/test_demo.py', 'node/test_crashes.py', 'node/test_controls.py',
+    'backend/session/test_beacon_faults.py', 'solver/test_compute_backend.py',
+    'backend/session/test_following.py', 'node/test_time_and_topics.py', 'node/test_old_data.py',
+    'solver/test_certificate.py', 'node/test_intake.py', 'node/test_node.py',
+    'backend/replay/test_replay.py', 'frontend/test_frontend_roundtrip.py',
     'cli/test_doctor_command.py', 'linalg/gpu/test_device_kernels.py')
 """Files that take 20 s and more, longest first. One begun last would leave other cores idle."""
 _PR_SET_CHILD_SUBREAPER = 36
