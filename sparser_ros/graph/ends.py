@@ -25,6 +25,11 @@ def owners(graph: Graph, endpoint: Index) -> Index:
     return np.where(endpoint >= 0, robot, len(graph.robots) + ~endpoint)
 
 
+def owners_of(graph: Graph, table: Table) -> Index:
+    """(e, k): the same of the ends of measurements, one or two each."""
+    return np.stack([owners(graph, getattr(table, column)) for column in table.endpoints()])
+
+
 @dataclass(frozen=True)
 class RangeEnds:
     """Radios numbered robots first, then landmarks.

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Graph, Heights, Ranges, RelativePoses, Table, Verticals
-from ...graph.ends import RangeEnds, owners, range_ends, stamps_of
+from ...graph.ends import RangeEnds, owners, owners_of, range_ends, stamps_of
 from ...graph.finding import Finding
 from ...linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from .doubts import Stretch, in_stretch, too_long
@@ -133,13 +133,11 @@ class Fault:
         own = self.within(stamps_of(graph, table))
         if self.subject == ALL_RADIOS:
             return own
-        ends = [owners(graph, end) for end in (table.source, table.target)]
+        ends = owners_of(graph, table)
         names = (*graph.robots, *graph.landmarks.names)
         for name in self.apart:
-            for end in ends:
-                own &= end != _number(names, name)
-        number = _number(names, self.subject)
-        return np.asarray(own & ((ends[0] == number) | (ends[1] == number)))
+            own &= np.all(ends != _number(names, name), axis=0)
+        return np.asarray(own & np.any(ends == _number(names, self.subject), axis=0))
 
     def corrected(self, graph: Graph, table: Table) -> Mask:
         """(k,): those of them that count with its size taken off."""
@@ -336,8 +334,7 @@ def _unplaced(fault: Fault, graph: Graph, table: Table) -> Mask:
     rel, number = graph.relative_poses, _number(graph.robots, fault.subject)
     edges = np.flatnonzero(_broken(fault, graph, rel))
     last = int(np.max(graph.poses.stamp_ns[rel.j[edges]], initial=fault.spans[0][1]))
-    own = np.any(
-        [owners(graph, getattr(table, end)) == number for end in table.endpoints()], axis=0)
+    own = np.any(owners_of(graph, table) == number, axis=0)
     return np.asarray(own & replace(fault, spans=((fault.spans[0][0], last),)).within(
         stamps_of(graph, table)))
 

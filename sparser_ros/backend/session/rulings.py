@@ -14,7 +14,7 @@ import numpy as np
 
 from ...array_types import Array, Mask
 from ...graph import Graph, Table
-from ...graph.ends import owners, stamps_of
+from ...graph.ends import owners_of, stamps_of
 
 IGNORE, DOUBT = 'ignore', 'doubt'
 RULED_KINDS = ('radio', 'pair', 'closure', 'robot', 'beacon', 'odometry')
@@ -71,9 +71,9 @@ class Ruling:
         chosen = np.zeros(len(table), dtype=bool)
         if not len(table) or not self._names_table(name):
             return chosen
-        ends = [owners(graph, getattr(table, column)) for column in table.endpoints()]
+        ends = owners_of(graph, table)
         wanted = [_owner(graph, source) for source in self.names]
-        masks = [np.any([end == owner for end in ends], axis=0) for owner in wanted]
+        masks = [np.any(ends == owner, axis=0) for owner in wanted]
         chosen = np.all(masks, axis=0)
         if len(wanted) == 2 and wanted[0] == wanted[1]:
             chosen &= ends[0] == ends[-1]

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, empty, squared_residuals
-from ...graph.ends import owners, stamps_of
+from ...graph.ends import owners_of, stamps_of
 from ...graph.finding import Finding
 from ...graph.parts import Subgraph, extract
 from ...graph.precision import chi_square_kappa
@@ -416,8 +416,8 @@ def _described(
         residual = residual - part.distance
     placed = _placed(graph, solution)
     names = (*graph.robots, *graph.landmarks.names)
-    ends = [owners(graph, getattr(table, column)) for column in table.endpoints()]
-    known = np.all([placed[end] for end in ends], axis=0)
+    ends = owners_of(graph, table)
+    known = np.all(placed[ends], axis=0)
     residual, sigmas = np.where(known, residual, np.nan), np.where(known, sigmas, np.nan)
     stamps = stamps_of(graph, table)
     odometry = getattr(table, 'odometry', np.zeros(len(rows), dtype=bool))

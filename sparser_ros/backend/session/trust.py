@@ -16,7 +16,7 @@ from scipy.special import chdtrc, ndtri
 
 from ...array_types import Array, Index
 from ...graph import Estimate, Graph, Table, range_directions, range_residuals
-from ...graph.ends import owners, stamps_of
+from ...graph.ends import owners, owners_of, stamps_of
 from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments
 from ..integrity.faults import FAILED
@@ -113,11 +113,11 @@ def _measured(
 
     The size of several coordinates is that of one which is as unlikely.
     """
-    ends = [owners(graph, getattr(table, column)) for column in table.endpoints()]
+    ends = owners_of(graph, table)
     size = np.sqrt(squares)
     if freedom > 1:
         size = -ndtri(np.maximum(chdtrc(freedom, squares), np.finfo(float).tiny) / 2)
-    return stamps_of(graph, table), size, np.stack([ends[0], ends[-1]])
+    return stamps_of(graph, table), size, ends[[0, -1]]
 
 
 def newest_of(verdict: Verdict, robot: str) -> SegmentVerdict | None:

@@ -16,7 +16,7 @@ from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.graph import Increment
-from sparser_ros.graph.ends import owners, stamps_of
+from sparser_ros.graph.ends import owners_of, stamps_of
 
 STEPS, STEP_NS = 80, 10**9
 
@@ -139,7 +139,7 @@ def test_measurements_while_odometry_fails_count_in_no_table(first, count):
     treatment = Treatment((Fault(FAILED, 'B', spans=((first * STEP_NS, last * STEP_NS),)),))
     for name in ('ranges', 'heights', 'verticals'):
         table = graph.tables()[name]
-        of_b = np.any([owners(graph, getattr(table, end)) == 1 for end in table.endpoints()], 0)
+        of_b = np.any(owners_of(graph, table) == 1, axis=0)
         step = stamps_of(graph, table) // STEP_NS
         assert np.array_equal(
             treatment.counts(graph, name, table), ~(of_b & (step >= first) & (step <= last + 1)))
