@@ -3,6 +3,7 @@
 from .estimate import (
     Estimate,
     antennas,
+    chi_square_residuals,
     cost,
     estimate_of,
     height_residuals,
@@ -12,6 +13,7 @@ from .estimate import (
     range_vectors,
     squared_residuals,
     vertical_residuals,
+    with_chi_square_turns,
     with_estimate,
 )
 from .graph import Graph, Increment, empty_graph, extended
@@ -49,6 +51,7 @@ __all__ = [
     'Table',
     'Verticals',
     'antennas',
+    'chi_square_residuals',
     'concatenated',
     'cost',
     'empty',
@@ -62,5 +65,6 @@ __all__ = [
     'range_vectors',
     'squared_residuals',
     'vertical_residuals',
+    'with_chi_square_turns',
     'with_estimate',
 ]

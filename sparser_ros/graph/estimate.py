@@ -9,6 +9,7 @@ import numpy as np
 from ..array_types import Array, Index
 from .graph import Graph, counted
 from .measurements import HEIGHTS, RANGES, VERTICALS
+from .precision import chi_square_kappa
 from .residuals import turned_arms
 from .table import point_index
 
@@ -159,6 +160,19 @@ def squared_residuals(graph: Graph, estimate: Estimate) -> dict[str, Array]:
     return {
         kind.name: np.sum([part.squares(points, rows) for part in kind.residuals(table)], axis=0)
         if len(table) else np.zeros(0) for kind, table in graph.typed()}
+
+
+def chi_square_residuals(graph: Graph, estimate: Estimate) -> dict[str, Array]:
+    """As `squared_residuals`, but chi-square where measurements are as precise as they claim."""
+    return squared_residuals(with_chi_square_turns(graph), estimate)
+
+
+def with_chi_square_turns(graph: Graph) -> Graph:
+    """The graph with rotations of the plane weighted by their noise: the cost counts them twice
+    (`precision.py`)."""
+    return graph.replaced(**{
+        name: table.replaced(kappa=chi_square_kappa(table.kappa, graph.dimension))
+        for name, table in graph.tables().items() if hasattr(table, 'kappa')})
 
 
 def cost(graph: Graph, estimate: Estimate) -> float:

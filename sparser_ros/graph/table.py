@@ -109,6 +109,13 @@ class Poses(Table):
         """(n,): rows robot by robot, those of each in the order of their numbers."""
         return np.lexsort((self.index, self.robot))
 
+    def newest(self, robots: int) -> Index:
+        """(robots,): row of each robot's last pose among rows in the order of time, -1 without any.
+        """
+        rows = np.full(robots, -1, dtype=np.int64)
+        rows[self.robot] = np.arange(len(self))
+        return rows
+
     @property
     def numbered(self) -> Index:
         """(n,): numbers within each robot from 0, none left out."""

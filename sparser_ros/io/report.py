@@ -14,8 +14,13 @@ import numpy as np
 
 from ..array_types import Array
 from ..config import FormatError
-from ..graph import Estimate, Graph, estimate_of, squared_residuals, with_estimate
-from ..graph.precision import chi_square_kappa
+from ..graph import (
+    Estimate,
+    Graph,
+    chi_square_residuals,
+    estimate_of,
+    with_estimate,
+)
 from ..linalg.rotations import aligned_errors
 from ..solver.result import SolveStats, SolveStatus
 from . import atomic, pyfg
@@ -105,10 +110,8 @@ def as_text(report: Mapping[str, Any]) -> str:
 
 def whitened(graph: Graph, estimate: Estimate) -> dict[str, Array]:
     """Residuals in sigmas by table; rotations of the plane with their true weight."""
-    table = graph.relative_poses
-    table = table.replaced(kappa=chi_square_kappa(table.kappa, graph.dimension))
-    squares = squared_residuals(graph.replaced(relative_poses=table), estimate)
-    return {name: np.sqrt(values) for name, values in squares.items()}
+    return {name: np.sqrt(values)
+            for name, values in chi_square_residuals(graph, estimate).items()}
 
 
 def rejected_of(graph: Graph, estimate: Estimate, stats: SolveStats) -> list[dict[str, Any]]:

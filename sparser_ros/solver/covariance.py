@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..array_types import Array, Index, Mask
 from ..config import SolverError
-from ..graph import Estimate, Graph, Residual, squared_residuals
+from ..graph import Estimate, Graph, Residual, chi_square_residuals
 from ..graph.precision import chi_square_kappa
 from ..graph.residuals import turned_arms
 from ..linalg.cholesky import NotPositiveDefiniteError, factorize
@@ -71,7 +71,13 @@ def marginal_covariance(
         [system.pose_columns(chosen_poses).ravel(), system.point_columns(chosen_points).ravel()])
     position = np.full(system.size, -1, dtype=np.int64)
     position[np.flatnonzero(free)] = np.arange(int(free.sum()))
-    joint = _columns_of_inverse(information, position[wanted])
+    try:
+        solve = _inverse(information)
+    except NotPositiveDefiniteError as error:
+        raise SolverError(
+            'the measurements leave a pose or landmark undetermined: no covariance; add '
+            'measurements or take it out of the graph') from error
+    joint = columns_of_inverse(solve, information.shape[0], position[wanted])
     k, step, d = len(chosen_poses), system.step, graph.dimension
     at = np.arange(k)[:, None] * step + np.arange(step)
     points = k * step + np.arange(len(chosen_points))[:, None] * d + np.arange(d)
@@ -85,10 +91,7 @@ def variance_factor(
 ) -> float:
     """Found over claimed variance of the residuals under robust weights, at least 1."""
     d = graph.dimension
-    squares = squared_residuals(
-        graph.replaced(**{
-            name: table.replaced(kappa=chi_square_kappa(table.kappa, d))
-            for name, table in graph.tables().items() if hasattr(table, 'kappa')}), estimate)
+    squares = chi_square_residuals(graph, estimate)
     total = degrees = 0.0
     for kind, table in graph.typed():
         weight = np.asarray(weights.get(kind.name, np.ones(len(table))))
@@ -116,19 +119,14 @@ def in_map(covariance: Array, rotation: Array, point: Mask) -> Array:
     return np.asarray(blocks.swapaxes(1, 2).reshape(k * b, k * b))
 
 
-def _columns_of_inverse(information: sp.csc_matrix, rows: Index) -> Array:
-    """Rows and columns `rows` of the inverse; zero where a row is -1 (held)."""
-    try:
-        solve = _inverse(information)
-    except NotPositiveDefiniteError as error:
-        raise SolverError(
-            'the measurements leave a pose or landmark undetermined: no covariance; add '
-            'measurements or take it out of the graph') from error
+def columns_of_inverse(solve: Callable[[Array], Array], size: int, rows: Index) -> Array:
+    """Rows and columns `rows` of the inverse (size, size) that `solve` applies to columns; zero
+    where a row is -1 (held)."""
     free = np.flatnonzero(rows >= 0)
     out = np.zeros((len(rows), len(rows)))
     for start in range(0, len(free), COLUMNS_AT_ONCE):
         part = free[start : start + COLUMNS_AT_ONCE]
-        unit = np.zeros((information.shape[0], len(part)))
+        unit = np.zeros((size, len(part)))
         unit[rows[part], np.arange(len(part))] = 1.0
         out[np.ix_(free, part)] = solve(unit)[rows[free]]
     return (out + out.T) / 2

@@ -20,9 +20,8 @@ from ...array_types import Array, Mask
 from ...config import ConfigError, RobustConfig, SolverConfig, SolverError
 from ...config.calibration_config import CalibrationConfig
 from ...config.solver_config import LIVE_ROBUST
-from ...graph import Estimate, Graph, PointPriors, range_residuals
+from ...graph import Estimate, Graph, PointPriors, range_residuals, with_chi_square_turns
 from ...graph.ends import RangeEnds, range_ends
-from ...graph.precision import chi_square_kappa
 from ...solver.solve import solve
 from ..integrity.noise import (
     MOVES,
@@ -270,9 +269,7 @@ def _with_honest_headings(run: Solve) -> Solve:
     errors of biases exceed the covariance, which is that of the most likely one.
     """
     def solved(graph: Graph, initial: Estimate | None) -> tuple[Estimate, dict[str, Array]]:
-        return run(graph.replaced(**{
-            name: table.replaced(kappa=chi_square_kappa(table.kappa, graph.dimension))
-            for name, table in graph.tables().items() if hasattr(table, 'kappa')}), initial)
+        return run(with_chi_square_turns(graph), initial)
 
     return solved
 

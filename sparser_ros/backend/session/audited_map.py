@@ -246,9 +246,12 @@ class LiveCalibration:
             self.findings, self.errors, self._steps, self._ranges = (), RadioErrors(), None, 0
             return False
         if self._steps is None:
-            if solved is None or len(solved.graph.ranges) < max(1.0, _GROWTH * self._ranges):
+            ranges = 0 if solved is None else len(solved.graph.ranges)
+            # A graph that was thinned has fewer.
+            self._ranges = min(self._ranges, ranges)
+            if solved is None or ranges < max(1.0, _GROWTH * self._ranges):
                 return False
-            self._ranges = len(solved.graph.ranges)
+            self._ranges = ranges
             self._steps = self._calibration(solved, config)
         try:
             next(self._steps)

@@ -137,7 +137,10 @@ class Auditor:
         Counts at the last audit are those that the thinned graph had then.
         """
         before, self._store = self._store, self._store.thinned(increment, to)
-        self._schedule.thinned(before, self._store, lambda name: name_of(name, to))
+        share = self._store.n_measurements / max(before.n_measurements, 1)
+        self._schedule.thinned(share, self._store, before.sequence, lambda name: name_of(name, to))
+        self._attempts.thinned(share)
+        self._growth.thinned(share)
         self._map = None if self._map is None else tracked_of(self._map, to)
         self.solved = self.bound = self._proved = None
 
@@ -292,7 +295,8 @@ class Auditor:
     def _solved(
         self, treatment: Treatment, contest: Contest, start: Estimate, anew: Collection[str] = ()
     ) -> Contest | None:
-        """A warm start for the graph under a treatment, from a map of an earlier contest.
+        """A warm start for the graph under a treatment, from a map of an earlier contest; None
+        where it fails.
 
         Robots `anew` start where their ranges place them among the others.
         """
@@ -312,7 +316,7 @@ class Auditor:
             self._store.sequence, start, names, contest.frame.anchored)
         other = Contest(frame, self._guess(frame, known), self._pose, self.config, data)
         other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
-        return other
+        return other if np.isfinite(other.best.value) else None
 
     def _from_scratch(
         self, contest: Contest, before: Judgement
@@ -435,7 +439,7 @@ class Auditor:
         """The verdict on the best candidate; from now on the auditor's own map."""
         best, frame = contest.best, contest.frame
         restrained = self._schedule.restrained(
-            judgement.beside_exchanges(self._attempts.fit_exchanged),
+            judgement.beside_others(self._attempts.others),
             measured=contest.can_start_from_scratch)
         names = tuple(sorted(frame.names(frame.mask)))
         kind = self._kind(contest, tracked, restrained, names)

@@ -404,7 +404,7 @@ def tick_places(
             or not np.all(graph.relative_poses.odometry[until['relative_poses']:]))
         if config.backend.integrity.gate:
             contradictions = trust.contradictions(
-                store, estimate, current.rows(), current.squares(), verdict, config)
+                store, estimate, current.rows(), verdict, config)
         if not verdict.withheld:
             located[:len(verdict.landmark_located)] = verdict.landmark_located
     if not anchored:

@@ -163,8 +163,9 @@ class Contest:
         self.data = data
         """The graph that the frame is of, and the treatment that made it."""
         self.candidates: list[Candidate] = []
-        self.examinations: dict[tuple[str, tuple[Fault, ...]], Examination] = {}
-        """What monitors say (judgement.py), by candidate and the faults that it is solved with."""
+        self.examinations: dict[tuple[int, tuple[Fault, ...]], Examination] = {}
+        """What monitors say (judgement.py), by `id` of a candidate and the faults that it is solved
+        with."""
 
     def under(self, data: Treated) -> Contest:
         """The same candidates as the start of what follows under another treatment."""
@@ -177,9 +178,7 @@ class Contest:
         """The least robust cost; the first candidate, the present map, where it is as good."""
         first = self.candidates[0]
         least = min(self.candidates, key=lambda candidate: candidate.value)
-        if not least.value < first.value - _SAME_MAP * abs(first.value) - 1e-9:
-            return first
-        return least
+        return least if least.value < (1 - _SAME_MAP) * first.value - 1e-9 else first
 
     def add(self, start: str, result: SolveResult) -> Candidate:
         """Enter a solve of the frame's subgraph."""

@@ -20,10 +20,10 @@ from ..integrity.exchange import BEACONS_EXCHANGED, Pair
 from ..integrity.noise import Noise
 from ..integrity.places import known_beacons
 from .beacon_faults import told_places
-from .contest import Candidate, Contest, SearchEnd
+from .contest import Contest, SearchEnd
 from .fault_search import Attempts
 from .graph_store import GraphStore
-from .judgement import Judgement, moves
+from .judgement import Judgement, moved_robots
 from .solution import Location
 from .treatment import Treatment
 
@@ -127,7 +127,8 @@ class ExchangeTrials:
             # Starts may miss the best map of a young graph: one try may be chance.
             known.own_radios.add(pair)
         known.fit_exchanged.pop(pair, None)
-        moved = self._moved(contest, other.best)
+        moved = moved_robots(
+            contest, other.best, self.config.backend.observability.alert_limit_m)
         if gain >= 0 and moved:
             known.fit_exchanged[pair] = moved
         return other
@@ -181,12 +182,3 @@ class ExchangeTrials:
         exchanged = {finding.subjects for finding in told_places(
             contest.data.treatment.faults, whole) if finding.kind == BEACONS_EXCHANGED}
         return [pair for pair in combinations(names, 2) if pair in exchanged]
-
-    def _moved(self, contest: Contest, other: Candidate) -> dict[str, float]:
-        """Metres by which robots are elsewhere in another map, where that matters."""
-        segments, away = contest.frame.segments, np.linalg.norm(moves(contest, other), axis=1)
-        metres = {
-            name: float(np.max(away[segments.robot == number], initial=0.0))
-            for number, name in enumerate(contest.frame.graph.robots)}
-        limit_m = self.config.backend.observability.alert_limit_m
-        return {name: far for name, far in metres.items() if far > limit_m}

@@ -58,6 +58,10 @@ class Retry:
         self._wait *= _GROWTH
         return True
 
+    def thinned(self, share: float) -> None:
+        """A graph of a share of the measurements goes on."""
+        self._next = int(share * self._next)
+
     def succeeded(self) -> None:
         """Nothing is wrong any more: the next try may come at once."""
         self._wait, self._next = float(_FIRST), 0
@@ -82,9 +86,22 @@ class Attempts:
     fit_exchanged: dict[Pair, dict[str, float]] = field(default_factory=dict)
     """Those of which the ranges fit exchanged at least as well, not beyond chance; by how many
     metres that moves robots."""
-
+    failed_instead: dict[tuple[Fault, str], dict[str, float]] = field(default_factory=dict)
+    """Failures of odometry, and robots whose odometry may have failed instead; by how many metres
+    that moves robots; {} = that is excluded."""
     noises: list[tuple[int, Noise]] = field(default_factory=list)
     """Noise that audits have found, by the newest stamp of their data: of the last window."""
+
+    @property
+    def others(self) -> dict[str, dict[str, float]]:
+        """Other maps that fit as well, in words; by how many metres each moves robots."""
+        others = {f'the map with the radios of {pair[0]} and {pair[1]} exchanged': metres
+                  for pair, metres in self.fit_exchanged.items()}
+        for (fault, partner), metres in self.failed_instead.items():
+            words = (f'the map in which the odometry of {partner} fails instead of that of '
+                     f'{fault.subject}')
+            others[words] = others.get(words, {}) | metres
+        return others
 
     def lasting_noise(
         self, before: Noise, measured: Noise, stamp_ns: int, window_s: float
@@ -104,6 +121,13 @@ class Attempts:
             name: max(0.0 if name[0] == RANGES else -np.inf, min(log, max(
                 before.log_factor.get(name, 0.0), min(logs.get(name, 0.0) for logs in every))))
             for name, log in measured.log_factor.items()})
+
+    def thinned(self, share: float) -> None:
+        """A graph of a share of the measurements goes on: numbers are those that it had then."""
+        for retry in self.retries.values():
+            retry.thinned(share)
+        self.refused = {key: int(share * rows) for key, rows in self.refused.items()}
+        self.exchanges = {pair: int(share * rows) for pair, rows in self.exchanges.items()}
 
     def forget(self, subjects: set[str]) -> None:
         """Faulty ranges of sources are others now."""

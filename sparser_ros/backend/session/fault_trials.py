@@ -32,7 +32,7 @@ from .contest import Contest, robust_cost
 from .fault_search import Candidate, FaultSearch
 from .graph_store import FAILURES
 from .lasting_faults import Search, lengths_begun, lengths_ended, solved_sizes
-from .odometry_faults import failures_left_out, failures_that_go_on
+from .odometry_faults import failures_left_out, failures_of_partners, failures_that_go_on
 from .range_faults import bursts_left_out, closed, held_back, lengths_of_bursts, still_stands
 from .solution import Verdict
 from .treatment import Treatment
@@ -73,6 +73,7 @@ def look_for_faults(search: FaultSearch, *, denied: bool, elsewhere: Search | No
         withhold_frame(search)
     if search.integrity.doubt_odometry:
         search.run(partial(failures_left_out, denied=denied))
+        failures_of_partners(search)
     search.note(_placing(search.treatment, search.contest, search.whole))
 
 
@@ -127,9 +128,8 @@ def _noise_of_ranges(search: FaultSearch) -> Iterator[Candidate]:
         contest.data.treatment.noise.factor(RANGES) / before.factor(RANGES)))
     count = len(contest.frame.subgraph.graph.ranges)
     gain = search.contest.best.value - contest.best.value
-    excluded = _unlikelihood(contest, search) > (
-        _unlikelihood(search.contest, search) + search.flip_cost)
-    if gain > count * log_factor + search.flip_cost and not excluded:
+    if gain > count * log_factor + search.flip_cost and _unlikelihood(contest, search) <= (
+            _unlikelihood(search.contest, search) + search.flip_cost):
         yield Candidate(contest)
 
 

@@ -29,7 +29,6 @@ from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, examine
-from ..integrity.exchange import Pair
 from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
@@ -66,18 +65,17 @@ class Judgement:
         """With (robot, why) of causes that could not be told apart; '' = the map as a whole."""
         return replace(self, unclear=tuple(dict.fromkeys((*self.unclear, *unclear))))
 
-    def beside_exchanges(self, pairs: Mapping[Pair, Mapping[str, float]]) -> Judgement:
-        """With robots ambiguous that are elsewhere, by so many metres, with a pair of radios
-        exchanged, of which the ranges fit as well then."""
+    def beside_others(self, others: Mapping[str, Mapping[str, float]]) -> Judgement:
+        """With robots ambiguous that are elsewhere, by so many metres, in other maps, named in
+        words, that fit as well."""
         segments = list(self.segments)
-        for pair, metres in pairs.items():
+        for words, metres in others.items():
             for number, segment in enumerate(segments):
                 if segment.robot in metres and segment.location is Location.LOCATED:
                     away_m = metres[segment.robot]
                     segments[number] = _ambiguous(
                         replace(segment, apart_m=max(segment.apart_m, away_m)),
-                        f'the map with the radios of {pair[0]} and {pair[1]} exchanged fits as '
-                        'well', away_m)
+                        f'{words} fits as well', away_m)
         return replace(self, segments=tuple(segments))
 
     @property
@@ -178,6 +176,16 @@ def moves(contest: Contest, rival: Candidate) -> Array:
     return np.asarray(rival.whole.translation[last] - contest.best.whole.translation[last])
 
 
+def moved_robots(contest: Contest, other: Candidate, limit_m: float) -> dict[str, float]:
+    """Metres by which robots are elsewhere in another map, of those that it moves by more than a
+    limit."""
+    segments, away = contest.frame.segments, np.linalg.norm(moves(contest, other), axis=1)
+    metres = {
+        name: float(np.max(away[segments.robot == number], initial=0.0))
+        for number, name in enumerate(contest.frame.graph.robots)}
+    return {name: far for name, far in metres.items() if far > limit_m}
+
+
 def examined(
     contest: Contest, config: SparserConfig, candidate: Candidate | None = None
 ) -> Examination:
@@ -187,7 +195,7 @@ def examined(
     """
     candidate = candidate or contest.best
     frame, solved = contest.frame, contest.data.treatment.solved
-    subgraph, key = frame.subgraph, (candidate.start, solved)
+    subgraph, key = frame.subgraph, (id(candidate), solved)
     if key not in contest.examinations:
         try:
             contest.examinations[key] = examine(

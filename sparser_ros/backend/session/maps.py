@@ -134,8 +134,7 @@ class PlacedMap:
         What is not determined is not known. None before the first update.
         """
         placed = np.array(self._segment_placed, dtype=bool)
-        newest = np.full(len(graph.robots), -1, dtype=np.int64)
-        newest[graph.poses.robot] = np.arange(graph.n_poses)
+        newest = graph.poses.newest(len(graph.robots))
         known = (newest >= 0) & placed[self._segment[newest]]
         poses, marks = newest[known], np.flatnonzero(self._landmark_placed)
         along = np.flatnonzero(placed[self._segment[keyframes]])
@@ -165,13 +164,6 @@ class PlacedMap:
         solver = self._solver
         return {
             name: solver.weights(solver.measurements(kinds, 0, solver.n_terms))
-            for name, kinds in _KINDS.items()}
-
-    def squares(self) -> dict[str, Array]:
-        """Squared whitened residuals by table, in the order of `rows`."""
-        solver = self._solver
-        return {
-            name: solver.squares(solver.measurements(kinds, 0, solver.n_terms))
             for name, kinds in _KINDS.items()}
 
     def rows(self) -> dict[str, Index]:

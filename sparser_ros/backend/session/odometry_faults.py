@@ -18,7 +18,7 @@ from scipy.special import chdtri
 
 from ...array_types import Index, Mask
 from ...graph import Estimate, Graph, range_residuals, squared_residuals
-from ...graph.ends import stamps_of
+from ...graph.ends import owners_of, stamps_of
 from ...graph.thinning import RELATIVE
 from ...solver.robust import KERNELS, squared_threshold
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, upper_share
@@ -26,6 +26,7 @@ from ..integrity.faults import BURST, FAILED, JUMP, Fault, ranges_of, stretch
 from ..integrity.odometry_errors import SCALE, TURN
 from .contest import WIDEST, Contest, robust_cost, run
 from .fault_search import Candidate, FaultSearch
+from .judgement import moved_robots
 from .lasting_faults import far_fetched
 from .range_faults import median_error
 from .solution import Location
@@ -119,6 +120,35 @@ def failures_that_go_on(search: FaultSearch, denied: bool) -> Iterator[Candidate
             contest = _with_end(search, fault, search.contest)
             if contest is not search.contest:
                 yield Candidate(contest)
+
+
+def failures_of_partners(search: FaultSearch) -> None:
+    """Remember whether the odometry of a robot may have failed instead of another one's.
+
+    Two robots that range with each other alone do not tell which of them it was.
+    """
+    attempts, limit_m = search.attempts, search.config.backend.observability.alert_limit_m
+    owners = owners_of(search.whole, search.whole.ranges)
+    known, possible = attempts.failed_instead, {}
+    for fault in search.treatment.of(FAILED):
+        rows = measured_since(fault, search.whole, True)
+        for number, partner in enumerate(search.whole.robots):
+            if partner == fault.subject or not np.any(owners[:, rows] == number):
+                continue
+            moved = known.get((fault, partner), {})
+            if search.due(f'{fault} instead of {partner}'):
+                other = search.solved(search.treatment.changed(
+                    fault, replace(fault, subject=partner)))
+                if other is not None:
+                    fits = _excess(other) <= _excess(search.contest) + search.flip_cost
+                    moved = moved_robots(search.contest, other.best, limit_m) if fits else {}
+            possible[fault, partner] = moved
+    attempts.failed_instead = possible
+
+
+def _excess(contest: Contest) -> float:
+    """Chi-square above its expectation, of what a contest's map is measured by."""
+    return contest.best.value - _measured(contest)
 
 
 def _with_end(search: FaultSearch, fault: Fault, contest: Contest) -> Contest:

@@ -114,8 +114,7 @@ def scene_of(
     joint: JointCovariance, keyframes: Index, anchored: bool, variance: Mapping[str, float],
 ) -> Scene:
     """The scene of a tick; `located` tells the landmarks that are, `keyframes` rows of poses."""
-    newest = np.zeros(len(graph.robots), dtype=np.int64)
-    newest[graph.poses.robot] = np.arange(graph.n_poses)
+    newest = graph.poses.newest(len(graph.robots))
     names = graph.landmarks.names
     return Scene(
         robots, (*graph.robots, *names),

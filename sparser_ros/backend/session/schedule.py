@@ -40,6 +40,10 @@ class GrowthClock:
         while len(self._seen) > 1 and self._seen[1][1] * self._factor <= measurements:
             self._seen.popleft()
 
+    def thinned(self, share: float) -> None:
+        """A graph of a share of the measurements goes on."""
+        self._seen = deque((when_s, int(share * count)) for when_s, count in self._seen)
+
     def seconds(self, now_s: float) -> float:
         """Time since the measurements were fewer by the factor; infinite if they never were."""
         if not self._seen or self._seen[0][1] * self._factor > self._seen[-1][1]:
@@ -148,13 +152,14 @@ class Schedule:
         self._errors = store.treatment.radio_errors
 
     def thinned(
-        self, before: GraphStore, now: GraphStore, renamed: Callable[[str], str]
+        self, share: float, now: GraphStore, whole: int, renamed: Callable[[str], str]
     ) -> None:
-        """Go on with a thinned graph: counts are those that it had then."""
+        """Go on with a thinned graph, `now`: counts are those that it had then.
+
+        It has a share of the measurements, and stands for all increments up to the number `whole`.
+        """
         # What was not audited yet is still to be: an audit is due although nothing has come since.
-        whole = before.sequence
         self.sequence = whole if self.sequence == whole else min(self.sequence, whole - 1)
-        share = now.n_measurements / max(before.n_measurements, 1)
         ties, count = ties_of(now.graph)
         self._searched = int(share * self._searched)
         self._searched_ties = ties[:count][:len(self._searched_ties)]

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from ...array_types import Array, Index, Mask
-from ...graph import Estimate, Graph, empty, squared_residuals
+from ...graph import Estimate, Graph, chi_square_residuals
 from ...graph.ends import owners_of, stamps_of
 from ...graph.finding import Finding
 from ...graph.parts import Subgraph, extract
-from ...graph.precision import chi_square_kappa
 from ...io import report
 from ...solver.result import SolveStats, SolveStatus
 from ..integrity.noise import Noise
@@ -330,7 +329,7 @@ def rejected_of(
     few = graph.replaced(**{
         name: table.take(rows[name][out[name]] if name in out else np.zeros(0, dtype=np.int64))
         for name, table in graph.tables().items()})
-    squares = whitened_squares(few, estimate)
+    squares = chi_square_residuals(few, estimate)
     for name, chosen in out.items():
         for row, weight, square in zip(
                 rows[name][chosen].tolist(), weights[name][chosen].tolist(),
@@ -341,36 +340,29 @@ def rejected_of(
     return tuple(result)
 
 
-def whitened_squares(graph: Graph, estimate: Estimate) -> dict[str, Array]:
-    """Squared residuals in chi-square units (2D rotations count with half their weight)."""
-    tables = graph.relative_poses
-    kappa = chi_square_kappa(tables.kappa, graph.dimension)
-    return squared_residuals(
-        graph.replaced(relative_poses=tables.replaced(kappa=kappa)), estimate)
-
-
 @dataclass(frozen=True)
 class Unused:
     """A measurement that a map does not use, or hardly, for an operator."""
 
     kind: str
-    """range, closure, odometry, sighting or fix."""
+    """range, closure, odometry, sighting, fix, height or vertical."""
     source: str
     """Robot or beacon."""
     target: str
     """Robot or beacon; `map` for absolute data."""
     stamp_ns: int
     residual_m: float
-    """Estimated minus measured distance of a range, else between measured and estimated position;
-    NaN where one end has no place in map."""
+    """Estimated minus measured distance of a range, or height; else between measured and estimated
+    position; NaN of a vertical, and where one end has no place in map."""
     sigmas: float
-    """The whole residual in standard deviations, as claimed; NaN as above."""
+    """The whole residual in standard deviations, as claimed; NaN where an end has no place."""
     weight: float
     """Robust weight; 0 = left out."""
     reason: str
 
 
-_KINDS = {'ranges': 'range', 'sightings': 'sighting', 'pose_priors': 'fix', 'point_priors': 'fix'}
+_KINDS = {'ranges': 'range', 'sightings': 'sighting', 'pose_priors': 'fix', 'point_priors': 'fix',
+          'heights': 'height', 'verticals': 'vertical'}
 _KERNEL, _FAULT = 'robust kernel', 'a fault of its source'
 _OPERATOR = 'ignored by the operator'
 
@@ -405,15 +397,14 @@ def _described(
     """Rows of one table, with their weights and reasons."""
     rows = np.array(sorted(weight), dtype=np.int64)
     table = getattr(graph, name).take(rows)
-    few = graph.replaced(**{
-        other: table if other == name else empty(type(own), graph.dimension)
-        for other, own in graph.tables().items()})
-    sigmas = np.sqrt(whitened_squares(few, solution.estimate)[name])
-    part = next(residual for residual in few.residuals() if residual.point)
-    residual = np.linalg.norm(
-        part.vectors(solution.estimate.points, solution.estimate.rows)[:, 0], axis=1)
-    if part.distance is not None:
-        residual = residual - part.distance
+    few = graph.replaced(measurements={name: table})
+    sigmas = np.sqrt(chi_square_residuals(few, solution.estimate)[name])
+    residual = np.full(len(rows), np.nan)
+    for part in few.residuals():
+        if part.point:
+            apart = part.vectors(solution.estimate.points, solution.estimate.rows)[:, 0]
+            residual = apart[:, -1] if part.height else np.linalg.norm(apart, axis=1) - (
+                0.0 if part.distance is None else part.distance)
     placed = _placed(graph, solution)
     names = (*graph.robots, *graph.landmarks.names)
     ends = owners_of(graph, table)

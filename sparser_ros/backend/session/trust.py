@@ -15,7 +15,15 @@ import numpy as np
 from scipy.special import chdtrc, ndtri
 
 from ...array_types import Array, Index
-from ...graph import Estimate, Graph, Table, range_directions, range_residuals
+from ...graph import (
+    Estimate,
+    Graph,
+    Kind,
+    Table,
+    chi_square_residuals,
+    range_directions,
+    range_residuals,
+)
 from ...graph.ends import owners, owners_of, stamps_of
 from ...graph.finding import Finding
 from ...graph.parts import OdometrySegments
@@ -34,12 +42,12 @@ _DENYING = 'relative_poses', 'sightings'
 
 
 def contradictions(
-    store: GraphStore, estimate: Estimate, rows: dict[str, Index], squares: dict[str, Array],
-    verdict: Verdict, config: SparserConfig,
+    store: GraphStore, estimate: Estimate, rows: dict[str, Index], verdict: Verdict,
+    config: SparserConfig,
 ) -> dict[str, str]:
     """{robot: what of its newest measurements denies an estimate, in words}.
 
-    `rows` of the store's graph were solved, and have these whitened `squares`, by table.
+    `rows` of the store's graph were solved, by table.
     """
     graph, whole = store.graph, store.whole
     # Of what no odometry carries nothing tells where it was measured.
@@ -54,13 +62,11 @@ def contradictions(
     for kind, table in graph.typed():
         if kind.name not in _DENYING:
             continue
-        chosen, square = rows[kind.name], squares[kind.name]
-        if kind.name == 'relative_poses':
-            closures = ~graph.relative_poses.odometry[chosen]
-            chosen, square = chosen[closures], square[closures]
+        chosen = rows[kind.name]
+        few = table.take(chosen[kind.kinds(table)[chosen] != Kind.ODOMETRY])
+        squares = chi_square_residuals(graph.replaced(measurements={kind.name: few}), estimate)
         parts.append(_measured(
-            graph, table.take(chosen), square,
-            kind.degrees_of_freedom(graph.dimension)))
+            graph, few, squares[kind.name], kind.degrees_of_freedom(graph.dimension)))
     stamp_ns, size, ends = (
         np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
     order = np.argsort(-stamp_ns, kind='stable')

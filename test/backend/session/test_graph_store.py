@@ -1,10 +1,10 @@
 """The store of increments: quarantine, thinning, growth."""
 
-
 import numpy as np
 import pytest
 from backend_world import config, errors_in_map, ticks, two_robots
 
+from sparser_ros.backend.session.fault_search import Attempts, Retry
 from sparser_ros.backend.session.graph_store import (
     MEASUREMENTS,
     ODOMETRY,
@@ -12,6 +12,7 @@ from sparser_ros.backend.session.graph_store import (
     possible,
     thinned,
 )
+from sparser_ros.backend.session.schedule import GrowthClock
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import AuditConfig
@@ -116,6 +117,22 @@ def test_audits_after_a_thinning_go_on_and_agree():
     found, _ = driven(two_robots(steps=100, seed=0), session, cut=10)
     assert found[-1].audited_sequence > 11
     assert all(one.location is Location.LOCATED for later in found[11:] for one in later.robots)
+
+
+def test_counts_of_measurements_go_on_from_those_of_a_thinned_graph():
+    """A graph that is thinned again and again never grows beyond what it had before."""
+    attempts, clock = Attempts(), GrowthClock(1.25)
+    retry = attempts.retries['failures'] = Retry()
+    for count in range(1000, 10_001):
+        clock.note(count, 0.01 * count)
+        retry.due(True, count)
+    attempts.exchanges['A', 'B'] = attempts.refused['radio_bias', 'A', 0] = 8000
+    attempts.thinned(0.5)
+    clock.thinned(0.5)
+    assert (attempts.exchanges['A', 'B'], attempts.refused['radio_bias', 'A', 0]) == (4000, 4000)
+    assert not retry.due(True, 5000)
+    assert any(retry.due(True, count) for count in range(5000, 10_001))
+    assert clock.seconds(100.0) == pytest.approx(20.0, abs=0.1)
 
 
 def test_measurements_in_quarantine_go_and_odometry_in_quarantine_waits():

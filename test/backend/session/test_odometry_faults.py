@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import added_up, errors_in_map, heard, longer, of_robot, two_robots
+from backend_world import World, added_up, errors_in_map, heard, longer, of_robot, two_robots
 
 from sparser_ros.backend.integrity.faults import FAILED
 from sparser_ros.backend.session.graph_store import thinned
@@ -15,9 +15,10 @@ FROM, TO = 60, 80
 """Steps of half a second in which the odometry of B stands while B drives."""
 
 
-def world_of(seed=3, stuck=True):
+def world_of(seed=3, stuck=True, alone=False):
     """Two robots; the odometry of B repeats its pose for ten seconds, and goes on from there."""
-    world = two_robots(steps=STEPS, seed=seed)
+    world = World(['curved'] * 2, [(-8, 0), (8, 3)], steps=STEPS, seed=seed) if alone else (
+        two_robots(steps=STEPS, seed=seed))
     if stuck:
         turns, moves, *_ = world.odometry[1]
         turns[FROM:TO], moves[FROM:TO] = np.eye(2), 0.0
@@ -58,6 +59,18 @@ def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
     assert last.robots[0].location is Location.LOCATED
     assert last.robots[1].location in (Location.LOCATED, Location.POSITION_ONLY)
     assert len(find_segments(session.graph)) > 2
+
+
+@pytest.mark.parametrize(('seed', 'blamed'), [(0, 'A'), (1, 'B')])
+def test_ranges_between_two_robots_alone_do_not_tell_whose_odometry_failed(seed, blamed):
+    """By chance it seems to be the one or the other: both are withdrawn."""
+    world, other = world_of(seed, alone=True), 'AB'.replace(blamed, '')
+    session, found = heard(world.increments(PARTS), 1.1)
+    assert [fault.subject for fault in session.auditor.audit().treatment.of(FAILED)] == [blamed]
+    assert wrong_seconds(world, found) <= 5.0
+    assert [one.location for one in found[-1].robots] == [Location.AMBIGUOUS] * 2
+    assert any(f'the odometry of {other} fails instead of that of {blamed} fits as well'
+               in one.missing for one in found[-1].robots)
 
 
 def test_it_is_only_reported_where_nothing_is_to_be_left_out():

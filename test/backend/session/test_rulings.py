@@ -4,16 +4,26 @@ import dataclasses
 
 import numpy as np
 import pytest
-from backend_world import config, errors_in_map, filled, graph_of, longer, ticks, two_robots
+from backend_world import (
+    config,
+    errors_in_map,
+    filled,
+    graph_of,
+    lived,
+    longer,
+    pair_world,
+    ticks,
+    two_robots,
+)
 
 from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.rulings import Ruling, Rulings, count
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.solution import Location, unused_of
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config.backend_config import IntegrityConfig
-from sparser_ros.graph import RelativePoses
+from sparser_ros.graph import Heights, RelativePoses, Verticals
 
 SECOND = 10**9
 
@@ -118,6 +128,26 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     assert again.ruled == rulings.revision + 1
     assert again.stats.cost_final > 100 * clean.stats.cost_final
     assert bent.stats.cost_final > 100 * clean.stats.cost_final
+
+
+def test_what_is_left_out_of_a_robot_in_space_is_listed_whatever_it_measures():
+    session, solution = lived(pair_world(3))
+    graph = session.graph
+    n, stamps = graph.n_poses, graph.poses.stamp_ns
+    up = solution.estimate.rotation[:, 2]
+    graph = graph.replaced(
+        verticals=Verticals(np.arange(n), up, np.full(n, 1e4), stamps),
+        heights=Heights(np.arange(n), np.zeros((n, 3)), solution.estimate.translation[:, 2] - 0.5,
+                        np.full(n, 100.0), stamps))
+    listed = unused_of(graph, solution, np.zeros(0, dtype=int), ignore('robot', 'A'))
+    kinds = {kind: [one for one in listed if one.kind == kind] for kind in (
+        'range', 'height', 'vertical')}
+    assert all(one.source == 'A' and one.reason.startswith('ignored') for one in listed)
+    assert len(kinds['height']) == len(kinds['vertical']) == n / 2 < len(kinds['range'])
+    for one in kinds['height']:
+        assert one.target == 'map' and (one.residual_m, one.sigmas) == pytest.approx((0.5, 5.0))
+    for one in kinds['vertical']:
+        assert np.isnan(one.residual_m) and one.sigmas < 1e-6
 
 
 def test_where_nothing_is_left_to_place_nothing_stays_located():

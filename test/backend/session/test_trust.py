@@ -18,7 +18,6 @@ from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.backend.session.trust import contradictions
 from sparser_ros.config.backend_config import ObservabilityConfig
-from sparser_ros.graph import squared_residuals
 
 TWO_PARTNERS = np.tile([[2.0, 0.0], [0.0, 2.0]], (40, 1))
 """Whitened residuals by the place of a robot: to partners ahead and beside it, within 0.5 m."""
@@ -84,7 +83,7 @@ def said_of(store, estimate):
     """What contradicts the last audit, robot by robot, in the graph of a store."""
     rows = {name: np.arange(len(table)) for name, table in store.graph.tables().items()}
     return contradictions(
-        store, estimate, rows, squared_residuals(store.graph, estimate),
+        store, estimate, rows,
         SimpleNamespace(segments=()), config())
 
 
@@ -152,6 +151,13 @@ def test_another_map_that_fits_about_as_well_leaves_its_robots_ambiguous(
     assert a.location is Location.LOCATED
     assert b.location is (Location.AMBIGUOUS if ambiguous else Location.LOCATED)
     assert not ambiguous or ('chi-square' in b.missing and 'has it 5.0 m away' in b.missing)
+
+
+def test_a_start_that_fails_is_never_the_best_map(situation):
+    contest, *_ = situation
+    both = Contest(contest.frame, contest.guess, contest.pose, contest.config, contest.data)
+    both.candidates += [rival_of(contest, np.inf, contest.best.whole.translation), contest.best]
+    assert both.best is contest.best
 
 
 def beside(situation, gap, here, there, *, metres=(0.0, 5.0), shift=0.0, risk=0.05):
