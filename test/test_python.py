@@ -58,6 +58,10 @@ def test_logs_to_a_trajectory(start_s):
         solved = solve(graph_of(*logs(start_s, false=8)))
     t = solved.stamps_s('A') - start_s
     position, yaw = circle(t)
+    assert np.array_equal(
+        solved.graph.relative_poses.stamp_ns,
+        solved.graph.poses.stamp_ns[solved.graph.relative_poses.j]), 'one clock'
+    assert np.abs(solved.graph.ranges.stamp_ns.max() * 1e-9 - start_s - 119.8) < 1e-3
     assert t[0] == pytest.approx(0.0, abs=1e-6) and t[-1] > 119 and np.all(np.diff(t) > 0)
     assert np.sqrt(np.mean(np.sum((solved.trajectory('A') - position) ** 2, axis=1))) < 0.06
     assert np.abs(np.angle(np.exp(1j * (solved.headings('A') - yaw)))).max() < 0.04

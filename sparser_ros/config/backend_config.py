@@ -157,7 +157,7 @@ class BackendConfig:
         lower=0.05, upper=3600.0)
     truth_topics: dict[str, str] = option(
         {}, '`sparser replay` compares robots with these ground-truth topics '
-        '(robot: PoseStamped, PoseWithCovarianceStamped or Odometry topic)')
+        '(robot: PoseStamped, PoseWithCovarianceStamped, Odometry or TransformStamped topic)')
     audit: AuditConfig = AuditConfig()
     observability: ObservabilityConfig = ObservabilityConfig()
     integrity: IntegrityConfig = IntegrityConfig()

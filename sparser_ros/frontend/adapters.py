@@ -140,7 +140,7 @@ class Fields:
             if 'source' in self._paths else values['source']
         target = self._targets[entry] if self._targets else radio_name(
             self._target_format, _plain(values['target']))
-        when = values.get('stamp')
+        when = _plain(values.get('stamp'))
         if when is None:
             stamp_ns = header_stamp(element) or header_stamp(msg)
         elif hasattr(when, 'nanosec'):
@@ -217,8 +217,9 @@ def pair_range(msg: Any, received_ns: int, source: str, target: str, scale: floa
 
 Keyframe = tuple[str, int, int]
 """Robot, id, stamp."""
-Link = tuple[str, int, str, int, Array, Array, Array]
-"""Robot and keyframe from which a closure is and to which, position, quaternion, covariance."""
+Link = tuple[str, int, str, int, Callable[[], tuple[Array, Array, Array]]]
+"""Robot and keyframe from which a closure is and to which; what reads its position, quaternion and
+covariance: only those of closures that are new are asked for."""
 Parts = tuple[Iterable[Keyframe], Iterable[Link | Refused]]
 """Of a message."""
 
@@ -246,7 +247,7 @@ class SlamClosures:
             if isinstance(link, Refused):
                 yield link
                 continue
-            start, from_key, end, to_key, position, quat, spread = link
+            start, from_key, end, to_key, values = link
             ends = frozenset({(start, from_key), (end, to_key)})
             if ends in self._told:
                 continue
@@ -254,10 +255,10 @@ class SlamClosures:
             if from_ns is None or to_ns is None:
                 yield Refused('closures', 'unknown_keyframe')
                 continue
+            measured = values()
             self._told.add(ends)
             yield ClosureSample(
-                start, from_ns, end, to_ns, received_ns, position, quat, spread,
-                detector=self._detector)
+                start, from_ns, end, to_ns, received_ns, *measured, detector=self._detector)
 
     def _name(self, number: int) -> str:
         """Name of the system's robot id; the id itself where it has none."""
@@ -271,8 +272,9 @@ def _kimera(msg: Any, _robot: str, name: Callable[[int], str]) -> Parts:
     return ([(name(int(node.robot_id)), int(node.key), stamp(node.header.stamp))
              for node in getattr(msg, 'nodes', ())],
             ((name(int(edge.robot_from)), int(edge.key_from), name(int(edge.robot_to)),
-              int(edge.key_to), point(edge.pose.position), quaternion(edge.pose.orientation),
-              covariance(edge.covariance)[np.ix_(ROTATION_FIRST, ROTATION_FIRST)])
+              int(edge.key_to), lambda edge=edge: (
+                  point(edge.pose.position), quaternion(edge.pose.orientation),
+                  covariance(edge.covariance)[np.ix_(ROTATION_FIRST, ROTATION_FIRST)]))
              for edge in edges if int(edge.type) == KIMERA_CLOSURE))
 
 
@@ -281,8 +283,9 @@ def _rtabmap(msg: Any, robot: str, _name: Callable[[int], str]) -> Parts:
     information is translation first."""
     return ([(robot, int(node.id), round(float(node.stamp) * 1e9))
              for node in getattr(msg, 'nodes', ())],
-            ((robot, int(link.from_id), robot, int(link.to_id), point(link.transform.translation),
-              quaternion(link.transform.rotation), _inverse(link.information))
+            ((robot, int(link.from_id), robot, int(link.to_id), lambda link=link: (
+                point(link.transform.translation), quaternion(link.transform.rotation),
+                _inverse(link.information)))
              for link in getattr(msg, 'graph', msg).links
              if int(link.type) in RTABMAP_CLOSURES and min(link.from_id, link.to_id) > 0))
 
@@ -298,8 +301,8 @@ def _swarm_slam(msg: Any, robot: str, name: Callable[[int], str]) -> Parts:
     ends = (name(int(msg.robot0_id)), int(msg.robot0_keyframe_id), name(int(msg.robot1_id)),
             int(msg.robot1_keyframe_id)) if hasattr(msg, 'robot0_id') else (
         robot, int(msg.keyframe0_id), robot, int(msg.keyframe1_id))
-    return (), [(*ends, point(msg.transform.translation), quaternion(msg.transform.rotation),
-                 NO_COVARIANCE)]
+    return (), [(*ends, lambda: (
+        point(msg.transform.translation), quaternion(msg.transform.rotation), NO_COVARIANCE))]
 
 
 def _inverse(information: Any) -> Array:

@@ -170,11 +170,11 @@ class Intake(ABC):
         waiting, self._waiting = [*self._waiting, *self._released(flush)], []
         for pending in waiting:
             last = flush or self._clock.newest_ns - pending.newest_ns > self._timeout_ns
-            reason = pending.attach(self._shared.tracks, last)
-            if reason is None:
-                self._waiting.append(pending)
-                continue
             try:
+                reason = pending.attach(self._shared.tracks, last)
+                if reason is None:
+                    self._waiting.append(pending)
+                    continue
                 reason = reason or self.row(assembly, pending, *pending.values)
             except Exception:
                 _log.exception('a measurement could not be attached: %r', pending)

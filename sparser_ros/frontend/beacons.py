@@ -3,6 +3,7 @@ are configured or heard often enough."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -27,8 +28,10 @@ class RateLimit:
     """
 
     def __init__(self, per_pair_hz: float, total_hz: float) -> None:
-        self._per_pair = max(1, round(per_pair_hz))
-        self._total = max(1, round(total_hz))
+        # Whole numbers are counted over a second, others over the time of a whole number.
+        self._per_pair = math.ceil(per_pair_hz)
+        self._window_ns = round(self._per_pair / per_pair_hz * SECOND_NS)
+        self._total = max(1, round(total_hz * self._window_ns / SECOND_NS))
         self._passed: deque[tuple[int, tuple[str, str]]] = deque()
         self._counts: Counter[tuple[str, str]] = Counter()
 
@@ -39,7 +42,7 @@ class RateLimit:
         """
         # One of a far future must not count against all that come after it.
         while self._passed and not (
-                -MAX_FUTURE_NS <= stamp_ns - self._passed[0][0] < SECOND_NS):
+                -MAX_FUTURE_NS <= stamp_ns - self._passed[0][0] < self._window_ns):
             _, old = self._passed.popleft()
             self._counts[old] -= 1
             if not self._counts[old]:

@@ -23,8 +23,10 @@ from .ranges import UnitCheck
 
 TRUTH = re.compile(r'truth|mocap|vrpn|optitrack|vicon|(?:^|[/_])gt(?:[/_]|$)', re.IGNORECASE)
 """Topics of a reference, which must not count as odometry."""
-TRUTH_TYPES = (ODOMETRY_TYPE, 'geometry_msgs/msg/PoseStamped',
-               'geometry_msgs/msg/PoseWithCovarianceStamped')
+TRUTH_TYPES = (
+    ODOMETRY_TYPE, 'geometry_msgs/msg/PoseStamped', 'geometry_msgs/msg/PoseWithCovarianceStamped',
+    'geometry_msgs/msg/TransformStamped')
+"""What `sparser replay` compares robots with."""
 PX4_ODOMETRY = 'px4_msgs/msg/VehicleOdometry'
 ALTIMETER = re.compile(r'alti|height|range_?finder|down|ground|rel_alt|agl', re.IGNORECASE)
 """Topics of altimeters where the type alone does not tell."""

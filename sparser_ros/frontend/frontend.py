@@ -158,6 +158,12 @@ class Frontend:
 
     # -- state -----------------------------------------------------------------------------------
 
+    @property
+    def newest_odometry_ns(self) -> dict[str, int]:
+        """Stamp of the newest odometry of each robot that has any."""
+        return {robot: self._tracks[number].stamps[-1] for robot, number in self._numbers.items()
+                if self._tracks[number].stamps}
+
     def latest_odometry(self, robot: str) -> tuple[int, Array, Array] | None:
         """(stamp_ns, rotation (d, d), translation (d,)) of T_odom_base; None = no odometry."""
         number = self._numbers.get(robot)

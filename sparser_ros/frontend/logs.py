@@ -94,6 +94,8 @@ def from_logs(
     graph = extended(empty_graph(dimension), increment)
     graph = graph.replaced(
         poses=graph.poses.replaced(stamp_ns=graph.poses.stamp_ns - offset_ns),
+        **{name: table.replaced(stamp_ns=table.stamp_ns - np.where(table.stamp_ns, offset_ns, 0))
+           for name, table in graph.tables().items() if hasattr(table, 'stamp_ns')},
         landmarks=replace(graph.landmarks, position=np.nan_to_num(graph.landmarks.position)))
     return graph.validate()
 

@@ -408,7 +408,6 @@ def write(directory: Path | str, graph: Graph, estimate: Estimate,
             estimate.translation[rows])
         if len(stamps):
             path = Path(directory) / FOLDER / f'{names[number]}.tum'
-            path.parent.mkdir(parents=True, exist_ok=True)
             tum.write_one(path, stamps.tolist(), rotation, translation,
                           (remarks or {}).get(robot, ''))
             paths.append(path)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import math
 import re
@@ -55,10 +57,12 @@ def write(folder: Path, beacons: Sequence[SavedBeacon]) -> None:
     atomic.write_parameters(folder / NAME, {'radios': radios} if radios else {}, (
         'A checksum guards these positions: without the next line the file can be edited.',
         _CHECKSUM + _checksum(radios)))
-    lines = ['name,position_m...,covariance_m2 (row-major)...']
-    lines += [','.join((beacon.name, *(
-        f'{x:.9g}' for x in (*beacon.position, *beacon.covariance.ravel())))) for beacon in beacons]
-    atomic.write_text(folder / 'beacons.csv', '\n'.join(lines) + '\n')
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator='\n')
+    table.writerow(['name', 'position_m...', 'covariance_m2 (row-major)...'])
+    table.writerows([beacon.name, *(
+        f'{x:.9g}' for x in (*beacon.position, *beacon.covariance.ravel()))] for beacon in beacons)
+    atomic.write_text(folder / 'beacons.csv', text.getvalue())
 
 
 def read(path: Path | str, dimension: int) -> dict[str, dict[str, Any]]:

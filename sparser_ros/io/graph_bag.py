@@ -64,7 +64,10 @@ class BagReport:
 def write(
     path: Path | str, graph: Graph, *, storage: str | None = None, overwrite: bool = False
 ) -> BagReport:
-    """Write the messages of a graph; GraphError where odometry does not join all poses."""
+    """Write the messages of a graph; GraphError where odometry does not join all poses, or there is
+    none."""
+    if not graph.n_poses:
+        raise GraphError('a bag needs robots with odometry, and this graph has no pose')
     stamp_ns = pose_stamps(graph)
     order, edge = _odometry(graph)
     radios = RadioNames(graph)

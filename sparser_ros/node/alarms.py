@@ -75,9 +75,8 @@ class Alarms:
     def look(self) -> None:
         """Bring ages and findings up to date; cheap enough for every tick of a timer."""
         pipeline = self._pipeline
-        self.staleness.data(pipeline.frontend.counters.received, {
-            robot: newest[0] for robot in pipeline.config.robots
-            if (newest := pipeline.frontend.latest_odometry(robot)) is not None})
+        self.staleness.data(
+            pipeline.frontend.counters.received, pipeline.frontend.newest_odometry_ns)
         self.staleness.progress(pipeline.paused or pipeline.up_to_date)
         self._stale = self.staleness.stale(pipeline.config.node.stale_after_s)
         solution = pipeline.solution
@@ -272,11 +271,11 @@ class Staleness:
 
     def __init__(self, robots: Sequence[str]) -> None:
         self._robots = robots
-        self._received = 0
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything, after a reset."""
+        """Forget everything, after a reset, with which counters begin at 0."""
+        self._received = 0
         self._odometry: dict[str, tuple[int, float]] = {}
         """Newest stamp of each robot, and when it came."""
         self._data_s = self._solution_s = math.nan

@@ -66,12 +66,10 @@ def newest_rows(
     solution: Solution, graph: Graph, least: Fix = Fix.FIXED
 ) -> dict[str, int]:
     """Row of the newest keyframe in the solution, of every robot that has at least this fix."""
-    solved, newest = len(solution.estimate.translation), {}
-    for robot, fix in solution.fixes.items():
-        rows = rows_of(graph, robot, solved)
-        if fix >= least and len(rows):
-            newest[robot] = int(rows[-1])
-    return newest
+    solved = graph.poses.take(np.arange(len(solution.estimate.translation)))
+    rows = dict(zip(graph.robots, solved.newest(len(graph.robots)).tolist(), strict=True))
+    return {robot: rows[robot] for robot, fix in solution.fixes.items()
+            if fix >= least and rows.get(robot, -1) >= 0}
 
 
 def trajectory(

@@ -166,9 +166,10 @@ class Publishers:
         """
         for robot, transform in self.map_to_odom.transforms.items():
             publisher = self._odometry[robot]
+            if not publisher.get_subscription_count() or withheld(robot):
+                continue
             newest = self._pipeline.frontend.latest_odometry(robot)
-            if newest is None or withheld(robot) or not publisher.get_subscription_count() or (
-                    newest[0] == self._odometry_ns.get(robot)):
+            if newest is None or newest[0] == self._odometry_ns.get(robot):
                 continue
             self._odometry_ns[robot] = newest[0]
             message = self._pose(Odometry(), robot, transform, newest)
@@ -197,7 +198,7 @@ class Publishers:
         self._jobs.clear()
         self._markers_due = None
         self.map_to_odom.clear(restart_stamps=restart_stamps)
-        self._stated = {}
+        self._stated, self.corrections_m = {}, {}
         frame, now = self._config.frames.map, self._now_ns()
         none = np.zeros(0, dtype=np.int64)
         for publisher in self._paths.values():

@@ -178,30 +178,34 @@ class Services:
         """The rulings after a request, in words, and what counts its measurements."""
         pipeline = self._pipeline
         rulings, sequence = pipeline.rulings, pipeline.newest_sequence
+
+        def measurements(*counted: Ruling) -> int:
+            whole = pipeline.store_of(sequence).whole
+            return sum(count(ruling, whole) for ruling in counted)
+
         if (request.action, request.kind) == (REVIVE, ALL):
             if request.names:
                 raise ConfigError(
                     f'{REVIVE} {ALL} takes no names: it is of all rulings. To revive '
                     f'{", ".join(request.names)} give their kind')
             old = rulings.entries
-            return rulings.cleared(), f'everything counts again ({len(old)} rulings)', lambda: int(
-                sum(count(ruling, pipeline.store_of(sequence).whole) for ruling in old))
+            return (rulings.cleared(), f'everything counts again ({len(old)} rulings)',
+                    lambda: measurements(*old))
         ruling = ruling_of(
             request.action, request.kind, list(request.names), stamp_ns(request.begin),
             stamp_ns(request.end), pipeline.config, pipeline.graph.landmarks.names)
 
-        def measurements() -> int:
-            return count(ruling, pipeline.store_of(sequence).whole)
-
         if request.action != REVIVE:
             doubted = ' (ten times the standard deviation)' if request.action == DOUBT else ''
-            return rulings.with_ruling(ruling), ruling.words + doubted, measurements
+            return (
+                rulings.with_ruling(ruling), ruling.words + doubted, lambda: measurements(ruling))
         after = rulings.revived(ruling)
         if after is rulings:
             known = '; '.join(entry.words for entry in rulings.entries)
             raise ConfigError(
                 f'{ruling.what}: not ignored or doubted under this name. {known or "Nothing is"}')
-        return after, f'revived by the operator: {ruling.what}', measurements
+        return (after, f'revived by the operator: {ruling.what}',
+                lambda: measurements(ruling))
 
     async def _rejected(self, request: Any, response: Any) -> Any:
         """What the newest map does not use."""
@@ -227,7 +231,9 @@ class Services:
             return len(unused), [_message(measurement) for measurement in unused[:most]]
 
         work = background(described)
-        await Condition(work.done, SOLVE_TIMEOUT_S)
+        if not await Condition(work.done, SOLVE_TIMEOUT_S):
+            response.message = f'not listed within {SOLVE_TIMEOUT_S:.0f} s'
+            return response
         response.total, response.measurements = work.result()
         response.success = True
         response.message = (

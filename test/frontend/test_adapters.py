@@ -142,6 +142,15 @@ def test_fields_of_a_list():
     assert second == Refused('ranges', 'unreadable')
 
 
+def test_whole_numbers_of_an_array_are_nanoseconds():
+    found = inputs(
+        topic='/{robot}/uwb', adapter='fields', type='my_msgs/msg/Ranges', targets=['x', 'y'],
+        fields={'list': 'distances', 'range': '', 'stamp': 'stamps[]'})
+    message = M(distances=np.array([2.5, 3.5]), stamps=np.array([4_000_000_000, 4_100_000_000]))
+    samples = decoded(found, '/B/uwb', message)
+    assert [sample.stamp_ns for sample in samples] == [4_000_000_000, 4_100_000_000]
+
+
 def link_node(number, distance, role=1):
     return M(role=role, id=number, dis=distance, fp_rssi=-82.5, rx_rssi=-79.0)
 

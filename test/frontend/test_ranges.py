@@ -146,6 +146,14 @@ def test_a_pair_that_floods_is_thinned_and_named():
     assert any(f.kind == 'range_flood' and 'A and L1' in f.subject for f in frontend.findings)
 
 
+@pytest.mark.parametrize('hz', [0.2, 0.7, 1.0, 1.5, 2.4])
+def test_a_limit_need_not_be_a_whole_number(hz):
+    frontend, _ = driven(60.0, ranges={'max_rate_hz': hz, 'min_interval_s': 0.0})
+    for k in range(600):
+        frontend.add(range_sample('A', 'L1', 0.1 * k, 5.0))
+    assert abs(len(graph_of(frontend).ranges) - 60 * hz) < 2 + 0.08 * 60 * hz
+
+
 def test_all_pairs_together_share_the_limit():
     frontend, _ = driven(10.0, ranges={'max_total_rate_hz': 100.0})
     for k in range(300):

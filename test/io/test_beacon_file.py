@@ -1,5 +1,6 @@
 """A map's beacons go out and come in again."""
 
+import csv
 import os
 import time
 
@@ -17,16 +18,17 @@ RADIOS = '/**: {ros__parameters: {radios: {%s}}}'
 def test_beacons_come_back_with_their_worst_standard_deviation(tmp_path):
     covariance = np.array([[0.04, 0.0], [0.0, 0.01]])
     beacon_file.write(tmp_path, [SavedBeacon('L0', (1.5, -2.0), covariance),
-                                 SavedBeacon('L1', (0.0, 9.0), np.zeros((2, 2)))])
+                                 SavedBeacon('hall, north', (0.0, 9.0), np.zeros((2, 2)))])
     radios = beacon_file.read(tmp_path, 2)
     assert radios == beacon_file.read(tmp_path / 'beacons.yaml', 2)
     assert radios['L0'] == {'beacon': 'L0', 'position': [1.5, -2.0], 'sigma_m': 0.2}
-    assert radios['L1']['sigma_m'] > 0, 'zero would mean exact'
+    assert radios['hall, north']['sigma_m'] > 0, 'zero would mean exact'
     document = yaml.safe_load((tmp_path / 'beacons.yaml').read_text())
     config = SparserConfig.from_mapping(document['/**']['ros__parameters'])
     assert config.radio_specs()['L0'].position == [1.5, -2.0], 'they serve as parameters of a node'
-    row = (tmp_path / 'beacons.csv').read_text().splitlines()[1].split(',')
+    _, row, other = csv.reader((tmp_path / 'beacons.csv').open())
     assert row[0] == 'L0' and [float(x) for x in row[3:]] == [0.04, 0.0, 0.0, 0.01]
+    assert other[0] == 'hall, north'
 
 
 @pytest.mark.parametrize(('text', 'reason'), [

@@ -6,7 +6,7 @@ from graphs import random_graph
 
 from benchmark.synthetic import plain_ranges
 from sparser_ros.config import GraphError
-from sparser_ros.graph import empty
+from sparser_ros.graph import Graph, empty
 from sparser_ros.graph.measurements import Ranges
 from sparser_ros.io import graph_bag
 from sparser_ros.io.graph_bag import node_config, pose_stamps, range_stamps
@@ -22,6 +22,8 @@ def test_configuration_fits_the_graph_and_what_a_bag_cannot_hold_is_refused(tmp_
     assert config['ranges']['max_m'] >= graph.ranges.distance_m.max()
     with pytest.raises(GraphError, match='different lever arms'):
         node_config(random_graph(7, ranges=200))
+    with pytest.raises(GraphError, match='needs robots with odometry'):
+        graph_bag.write(tmp_path / 'bag', Graph.builder(2).build())
     table = graph.relative_poses
     with pytest.raises(GraphError, match='no odometry between A0 and A1'):
         graph_bag.write(tmp_path / 'bag', graph.replaced(

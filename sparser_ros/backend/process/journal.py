@@ -49,6 +49,8 @@ _NAME = re.compile(r'sparser-(\d{6})\.journal')
 _TABLE = 'create table records (number integer primary key, kind text, checksum integer, data blob)'
 _EMPTY_PAGES = 2
 """Of a database without records: the schema, and the root of its table."""
+_REPLACED = (MESSAGES, GRAPH, STATE)
+"""Kinds of which a state says from which number on they are needed."""
 _OLD = """delete from records where number in (select number from records
           where number < ? and kind in ('messages', 'graph', 'state') limit ?)"""
 
@@ -264,13 +266,19 @@ class Writer(threading.Thread):
         self._old = old
 
     def _forget(self) -> None:
-        """While the disk refuses: keep what memory bears."""
-        total, kept = 0, deque[Record | int]()
+        """While the disk refuses: keep what memory bears, and nothing that a newer state replaces.
+        """
+        total, needed, kept = 0, 0, deque[Record | int]()
         for item in reversed(self._waiting):
-            size = 0 if isinstance(item, int) else item.size
-            total += size
-            if not size or total <= MAX_WAITING_BYTES:
-                kept.appendleft(item)
+            if isinstance(item, int):
+                needed = 0
+            elif item.kind in _REPLACED:
+                total += item.size
+                if item.number < needed or (item.size and total > MAX_WAITING_BYTES):
+                    continue
+                if item.kind == STATE:
+                    needed = item.body['instead_of']
+            kept.appendleft(item)
         self._waiting = kept
 
     def _close(self) -> None:

@@ -19,7 +19,7 @@ from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, Heights, Landmarks, Verticals
 from ...graph.parts import extract, measured
 from ...linalg.process import single_threaded_blas
-from ...solver.covariance import Linearised, normal_solver
+from ...solver.covariance import Linearised, columns_of_inverse, normal_solver
 from ..integrity.linear_model import keyframes_of
 from ..observability.datum import frame_fixed
 from ..session.belief import without_the_doubtful
@@ -128,8 +128,7 @@ def _joint(
     system = Linearised(graph, estimate, weights)
     free = system.free()
     free[system.pose_columns(np.arange(0 if graph.anchored else 1, graph.n_poses))] = True
-    newest = np.full(len(graph.robots), -1, dtype=np.int64)
-    newest[graph.poses.robot] = np.arange(graph.n_poses)
+    newest = graph.poses.newest(len(graph.robots))
     known, marks = np.flatnonzero(newest >= 0), np.flatnonzero(heard)
     d, size = system.d, system.step
     columns = np.full((len(known) + len(marks) + len(keyframes), size), -1, dtype=np.int64)
@@ -139,13 +138,8 @@ def _joint(
     columns[len(known):len(known) + len(marks), :d] = position[
         system.point_columns(graph.n_poses + marks)]
     columns[len(known) + len(marks):] = position[system.pose_columns(keyframes)]
-    rows = columns.ravel()
-    used = np.flatnonzero(rows >= 0)
-    unit = np.zeros((int(np.sum(free)), len(used)))
-    unit[rows[used], np.arange(len(used))] = 1.0
-    solved = normal_solver(system.jacobian[:, free])(unit)
-    joint = np.zeros((len(rows), len(rows)))
-    joint[np.ix_(used, used)] = solved[rows[used]]
+    joint = columns_of_inverse(
+        normal_solver(system.jacobian[:, free]), int(np.sum(free)), columns.ravel())
 
     def places(count: int, chosen: Index, first: int) -> Index:
         place = np.full(count, -1, dtype=np.int64)
@@ -153,7 +147,7 @@ def _joint(
         return place
 
     return JointCovariance(
-        (joint + joint.T) / 2, places(len(graph.robots), known, 0),
+        joint, places(len(graph.robots), known, 0),
         places(graph.n_landmarks, marks, len(known)),
         places(len(keyframes), np.arange(len(keyframes)), len(known) + len(marks)), 1.0)
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ...config import FormatError
+from ...config import ConfigError, FormatError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
+from ...frontend.draft_config import TRUTH_TYPES
 from ...frontend.inputs import topic_findings
 from ...graph import Graph, Increment, range_residuals
 from ...graph.finding import Finding
@@ -128,6 +129,11 @@ def run(
     inputs = Inputs(config)
     routes = {topic: inputs.match(topic, kind) for topic, kind in bag.topics.items()}
     truth = {topic: robot for robot, topic in config.backend.truth_topics.items()}
+    for topic, robot in truth.items():
+        if bag.topics.get(topic, TRUTH_TYPES[0]) not in TRUTH_TYPES:
+            raise ConfigError(
+                f'backend.truth_topics: {robot}: {topic} has messages of {bag.topics[topic]}; '
+                f'poses are read from {", ".join(TRUTH_TYPES)}')
     state.tracks = {robot: TruthTrack([], [], []) for robot in truth.values()}
     state.unused_topics = tuple(sorted(
         topic for topic, route in routes.items() if route is None and topic not in truth))

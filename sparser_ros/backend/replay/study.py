@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import product
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -59,9 +60,10 @@ class StudyRun:
     parameters: Mapping[str, Any]
     """Dotted names and values that differ from the file."""
 
-    @property
+    @cached_property
     def key(self) -> str:
-        """Name of the result: changes with the parameters, their file and the bag."""
+        """Name of the result: changes with the parameters, their file and the bag, as they are
+        when it is first asked for."""
         bag = Path(self.bag)
         files = [Path(self.config or '.'), *(sorted(bag.iterdir()) if bag.is_dir() else [bag])]
         stamp = [(path.name, path.stat().st_size, path.stat().st_mtime_ns)

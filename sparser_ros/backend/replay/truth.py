@@ -6,7 +6,7 @@ located robots together (without scale); what remains is error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,11 @@ MOST_GAP_S = 1.5
 positions a second apart is off by less than 2 cm, a straight line by 6."""
 
 
+Curve = Callable[[Index], tuple[Array, Array, Mask]]
+"""Stamps in ns (n,) -> rotations (n, d, d), positions (n, d) in metres, and which of the stamps the
+recording covers (n,)."""
+
+
 @dataclass
 class TruthTrack:
     """Recorded poses of one robot, in the order of arrival."""
@@ -36,43 +41,58 @@ class TruthTrack:
     quats_xyzw: list[Array]
 
     def add(self, msg: Any, received_ns: int) -> None:
-        """Append a PoseStamped, PoseWithCovarianceStamped or Odometry (duck-typed)."""
-        pose = msg.pose.pose if hasattr(msg.pose, 'pose') else msg.pose
+        """Append a message of one of `TRUTH_TYPES`; not where it has numbers that are not finite,
+        which tracking systems send of what they do not see."""
+        pose = getattr(msg, 'transform', None) or getattr(msg.pose, 'pose', msg.pose)
+        p, q = (pose.position, pose.orientation) if hasattr(pose, 'position') else (
+            pose.translation, pose.rotation)
+        numbers = np.array([p.x, p.y, p.z, q.x, q.y, q.z, q.w], dtype=float)
+        if not np.all(np.isfinite(numbers)):
+            return
         stamp = msg.header.stamp
         stamp_ns = int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
-        p, q = pose.position, pose.orientation
         self.stamps_ns.append(stamp_ns or received_ns)
-        self.positions_xyz.append(np.array([p.x, p.y, p.z], dtype=float))
-        self.quats_xyzw.append(np.array([q.x, q.y, q.z, q.w], dtype=float))
+        self.positions_xyz.append(numbers[:3])
+        self.quats_xyzw.append(numbers[3:])
 
-    def at(self, stamps_ns: Index, dimension: int) -> tuple[Array, Array, Mask]:
-        """Rotations, positions and a mask of the stamps that the recording covers."""
-        n, d = len(stamps_ns), dimension
-        rotation, position = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
+    def curve(self, dimension: int) -> Curve:
+        """The way between the recorded poses."""
+        d = dimension
         recorded, rows = np.unique(np.array(self.stamps_ns, dtype=np.int64), return_index=True)
         if len(recorded) < 2:
-            return rotation, position, np.zeros(n, dtype=bool)
-        seconds, wanted = (recorded - recorded[0]) * 1e-9, (stamps_ns - recorded[0]) * 1e-9
-        after = np.clip(np.searchsorted(seconds, wanted), 1, len(seconds) - 1)
-        inside = (wanted >= 0) & (wanted <= seconds[-1]) & (
-            seconds[after] - seconds[after - 1] <= MOST_GAP_S)
-        position[inside] = Akima1DInterpolator(
-            seconds, np.array(self.positions_xyz)[rows, :d])(wanted[inside])
+            return lambda stamps_ns: (
+                np.tile(np.eye(d), (len(stamps_ns), 1, 1)), np.zeros((len(stamps_ns), d)),
+                np.zeros(len(stamps_ns), dtype=bool))
+        seconds = (recorded - recorded[0]) * 1e-9
+        positions = Akima1DInterpolator(seconds, np.array(self.positions_xyz)[rows, :d])
         quats = np.array(self.quats_xyzw)[rows]
         # References of positions alone may say that all quaternions are 0.
         quats[np.linalg.norm(quats, axis=1) < 1e-6, 3] = 1.0
-        turned = Slerp(seconds, Rotation.from_quat(quats))(wanted[inside]).as_matrix()
-        rotation[inside] = turned if d == 3 else angle_to_matrix(
-            np.arctan2(turned[:, 1, 0], turned[:, 0, 0]))
-        return rotation, position, inside
+        turns = Slerp(seconds, Rotation.from_quat(quats))
+
+        def at(stamps_ns: Index) -> tuple[Array, Array, Mask]:
+            n, wanted = len(stamps_ns), (stamps_ns - recorded[0]) * 1e-9
+            rotation, position = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
+            after = np.clip(np.searchsorted(seconds, wanted), 1, len(seconds) - 1)
+            inside = (wanted >= 0) & (wanted <= seconds[-1]) & (
+                seconds[after] - seconds[after - 1] <= MOST_GAP_S)
+            position[inside] = positions(wanted[inside])
+            turned = turns(wanted[inside]).as_matrix()
+            rotation[inside] = turned if d == 3 else angle_to_matrix(
+                np.arctan2(turned[:, 1, 0], turned[:, 0, 0]))
+            return rotation, position, inside
+
+        return at
 
 
 def recorded(tracks: Mapping[str, TruthTrack], dimension: int) -> TruePositions:
     """The recorded positions of robots."""
+    curves = {robot: track.curve(dimension) for robot, track in tracks.items()}
+
     def at(robot: str, stamps_ns: Index) -> Array:
-        if robot not in tracks:
+        if robot not in curves:
             return np.full((len(stamps_ns), dimension), np.nan)
-        _, position, inside = tracks[robot].at(stamps_ns, dimension)
+        _, position, inside = curves[robot](stamps_ns)
         return np.where(inside[:, None], position, np.nan)
     return at
 
@@ -84,7 +104,7 @@ def uncovered(graph: Graph, tracks: Mapping[str, TruthTrack]) -> list[str]:
         if name not in graph.robots:
             continue
         stamps = graph.poses.stamp_ns[graph.poses.robot == graph.robots.index(name)]
-        inside = track.at(stamps, graph.dimension)[2]
+        inside = track.curve(graph.dimension)(stamps)[2]
         left_out = len(stamps) - int(np.sum(inside))
         if not track.stamps_ns:
             texts.append(f'ground truth of {name}: no message on its topic: nothing is compared')
@@ -111,7 +131,8 @@ def compare(
         if not where.get(name, Location.UNLOCATED).placed or name not in graph.robots:
             continue
         rows = np.flatnonzero(graph.poses.robot == graph.robots.index(name))
-        rotation, position, inside = track.at(graph.poses.stamp_ns[rows], graph.dimension)
+        rotation, position, inside = track.curve(graph.dimension)(
+            graph.poses.stamp_ns[rows])
         of += len(rows)
         if np.any(inside):
             matched[name] = rows[inside], rotation[inside], position[inside]
