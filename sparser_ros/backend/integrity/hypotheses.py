@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -44,8 +45,6 @@ _DRIFT_PARTS, DRIFT_FLOOR_M, _LONGEST_DRIFT_S = 8, 0.2, 300.0
 errors of a sound one stay within that floor."""
 _STRETCH_M = 2.0
 """Way over which the mean of estimated motions has little noise."""
-_NEAR = 64
-"""Poses among which the end of a stretch is looked for first."""
 JUMP = 'odometry_jump'
 """Kind of odometry that was wrong once."""
 ANTENNA = 'antenna_misplaced'
@@ -395,15 +394,10 @@ def odometry_scales(model: LinearModel) -> sp.csc_matrix:
 def _stretches(place: Array) -> Index:
     """Where stretches of a path (k, d) begin: each ends `_STRETCH_M` from there, the last at its
     end."""
-    begin, step = [0], 1
-    while step:
-        first, step = begin[-1], 0
-        for ahead in (_NEAR, len(place)):
-            far = np.linalg.norm(place[first:first + ahead] - place[first], axis=1) >= _STRETCH_M
-            if np.any(far):
-                step = int(np.argmax(far))
-                begin.append(first + step)
-                break
+    points, begin = place.tolist(), [0]
+    for row, point in enumerate(points):
+        if math.dist(point, points[begin[-1]]) >= _STRETCH_M:
+            begin.append(row)
     return np.array(begin[:max(len(begin) - 1, 1)], dtype=np.int64)
 
 

@@ -27,9 +27,8 @@ covariance, (J^T J)^-1 (sum_h f_h J_h^T J_h) (J^T J)^-1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -80,15 +79,6 @@ class Noise:
 
     def __bool__(self) -> bool:
         return bool(self.log_factor)
-
-    def values(self) -> list[object]:
-        """For JSON."""
-        return [[*name, value] for name, value in self.log_factor.items()]
-
-    @classmethod
-    def from_values(cls, values: Sequence[Any] | None) -> Noise:
-        """From `values`; as claimed for None."""
-        return cls({(kind, name): value for kind, name, value in values or ()})
 
     def with_factor(self, kind: str, factor: float) -> Noise:
         """With another factor of a kind that is not told apart by robots."""

@@ -7,9 +7,8 @@ covariances of everything (`solved_sizes.py`). Fear is left for faults that are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -35,15 +34,6 @@ class OdometryErrors:
     def of(self, kind: str, robot: str) -> float:
         """The error of a robot, with that of all robots."""
         return self.size.get((kind, robot), 0.0) + self.size.get((kind, ALL_ROBOTS), 0.0)
-
-    def values(self) -> list[list[Any]]:
-        """For JSON."""
-        return [[*name, value] for name, value in self.size.items()]
-
-    @classmethod
-    def from_values(cls, values: Sequence[Any] | None) -> OdometryErrors:
-        """From `values`; none for None."""
-        return cls({(kind, robot): value for kind, robot, value in values or ()})
 
     def off(self, graph: Graph, table: RelativePoses) -> RelativePoses:
         """Relative poses of a graph, or a part of them, with the errors taken off odometry.

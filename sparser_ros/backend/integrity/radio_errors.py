@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -100,17 +99,6 @@ class RadioErrors:
         for number, robot in enumerate(graph.robots):
             place[number] = self.antenna_m.get(robot, 0.0)
         return place[ends[0]], place[ends[1]]
-
-    def values(self) -> dict[str, Any]:
-        """As plain values, for `from_values`."""
-        return {'bias_m': dict(self.bias_m), 'antenna_m': {
-            name: list(error) for name, error in self.antenna_m.items()}}
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> RadioErrors:
-        """Errors from `values`."""
-        return cls(dict(values['bias_m']), {
-            name: tuple(error) for name, error in values['antenna_m'].items()})
 
 
 def moved(axis: int, error_m: float) -> str:

@@ -165,7 +165,8 @@ class _FreeSizes:
             np.zeros(0, dtype=np.int64), *(self.part(number) for number in self._numbers)])
         """Parameters that are free."""
         self.outside: Index = np.setdiff1d(np.arange(self._ends[-1]), self.inside)
-        self.beside, self.covariance, self._best = self.eliminated(self.inside, self.outside)
+        self.beside, self.covariance, self._best = self.eliminated(self.inside, self.outside) \
+            if len(self.inside) else (scores, np.zeros((0, 0)), np.zeros(0))
         """Scores of the others beside the free ones, and the covariance of these."""
 
     def part(self, number: int) -> Index:

@@ -253,8 +253,8 @@ def likeliest(
     places are not long: from one side a wrong place looks like that.
     """
     odds, causes = hidden.log_odds(config.fault_probability)[1:], np.array(hidden.causes)
-    total = {cause: float(logsumexp(odds[causes == cause])) for cause in hidden.causes
-             if not cause.startswith(_NO)}
+    total = {cause: float(logsumexp(odds[causes == cause]))
+             for cause in dict.fromkeys(hidden.causes) if not cause.startswith(_NO)}
     able = [other for other in solved.others if solvable(other.fault, known)]
     best = max(able, key=lambda other: (total[_cause(other.fault)], other.evidence), default=None)
     if best is None or total[_cause(best.fault)] <= max(

@@ -384,7 +384,7 @@ def _rebuilt(
     finished: list[Rival] = []
     while branches:
         at, rest = branches.pop()
-        best = _best_tied(problem, rest)
+        best = best_tied(problem, rest)
         if best < 0:
             finished.append(Rival(at))
             continue
@@ -401,7 +401,7 @@ def _rebuilt(
     return finished
 
 
-def _best_tied(problem: RigidProblem, rest: list[int]) -> int:
+def best_tied(problem: RigidProblem, rest: list[int]) -> int:
     """The variable of `rest` with most constraints by the others for its unknowns; -1 = none."""
     if not rest:
         return -1

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtri
 
 from ...array_types import Array, Mask
@@ -25,6 +23,7 @@ from ...graph.measurements import Kind
 from ...graph.parts import (
     OdometrySegments,
     components,
+    connected,
     find_segments,
     thinly_measured,
     undetermined,
@@ -175,13 +174,12 @@ def _case(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> _Ca
 def _parts(graph: Graph, tied: Mask) -> OdometrySegments:
     """Poses that relative poses tie together; the last pose of each part is its newest."""
     n, edges = graph.n_poses, graph.relative_poses
-    count, label = connected_components(coo_matrix(
-        (np.ones(int(np.sum(tied)), dtype=np.int8), (edges.i[tied], edges.j[tied])),
-        shape=(n, n)), directed=False) if n else (0, np.zeros(0, dtype=np.int64))
+    count, label = connected(n, edges.i[tied], edges.j[tied]) if n else (
+        0, np.zeros(0, dtype=np.int64))
     order = np.lexsort((np.arange(n), graph.poses.index, label))
     ends = np.searchsorted(label[order], np.arange(count + 1))
     return OdometrySegments(
-        np.asarray(label, dtype=np.int64), graph.poses.robot[order[ends[1:] - 1]],
+        label, graph.poses.robot[order[ends[1:] - 1]],
         order[ends[:-1]], order[ends[1:] - 1])
 
 

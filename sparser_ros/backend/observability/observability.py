@@ -120,10 +120,10 @@ def position_determined(
 ) -> Mask:
     """(b,): segments whose position all measurements, at full weight, fix at this estimate."""
     with single_threaded_blas():
-        case = _case(graph, estimate, segments, gauge, config, RobustWeights({}, 0.0))
+        pieces = cut(graph, estimate, segments, config.range_sigma_floor_m)
         sigma = uncertainty(
-            case.fine, case.pieces, estimate, segments, gauge, config.position_sigma_m,
-            variance_factor=1.0)
+            _of_pieces(graph, estimate, pieces, config, RobustWeights({}, 0.0)), pieces, estimate,
+            segments, gauge, config.position_sigma_m, variance_factor=1.0)
         return np.asarray(sigma.position < config.position_sigma_m)
 
 
@@ -161,8 +161,16 @@ def _case(
         graph, estimate, segments, gauge, config, pieces,
         rigid_problem(graph, estimate, segments, floor, believed,
                       most_ranges=MOST_RANGES[0]).thinned(2 * MOST_RANGES[0]),
-        rigid_problem(graph, estimate, pieces.parts, floor, believed, pieces.joints,
-                      MOST_RANGES[1]))
+        _of_pieces(graph, estimate, pieces, config, believed))
+
+
+def _of_pieces(
+    graph: Graph, estimate: Estimate, pieces: Pieces, config: ObservabilityConfig,
+    believed: RobustWeights,
+) -> RigidProblem:
+    return rigid_problem(
+        graph, estimate, pieces.parts, config.range_sigma_floor_m, believed, pieces.joints,
+        MOST_RANGES[1])
 
 
 def _verdict(

@@ -419,8 +419,7 @@ class Auditor:
         return placed(frame.graph, segments, guess, known | ~frame.mask, floor)[0]
 
     def _kind(
-        self, contest: Contest, tracked: TrackedMap | None, judgement: Judgement,
-        names: tuple[str, ...],
+        self, contest: Contest, tracked: TrackedMap | None, names: tuple[str, ...]
     ) -> VerdictKind:
         new = tracked is None or not set(names) <= set(tracked.placed)
         best, present = contest.best, contest.candidates[0]
@@ -429,8 +428,6 @@ class Auditor:
                 contest.frame, tracked, best.whole,
                 partial(self._store.rows_until, data=contest.data), self.config):
             return VerdictKind.BETTER_MAP
-        if judgement.ambiguous:
-            return VerdictKind.AMBIGUOUS
         return VerdictKind.AGREE
 
     def _verdict(
@@ -442,7 +439,7 @@ class Auditor:
             judgement.beside_others(self._attempts.others),
             measured=contest.can_start_from_scratch)
         names = tuple(sorted(frame.names(frame.mask)))
-        kind = self._kind(contest, tracked, restrained, names)
+        kind = self._kind(contest, tracked, names)
         self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)
         own = frame.subgraph
         self.solved = SolvedMap(

@@ -20,7 +20,8 @@ from ...array_types import Array, Index, Mask
 from ...graph import MEASUREMENT_TYPES, Estimate, Graph
 from ...graph.parts import OdometrySegments
 from ...solver.incremental import IncrementalSolver, terms_of
-from ..observability.registration import Candidates, candidates, constraints, evidence_of
+from ..observability.alternatives import best_tied
+from ..observability.registration import Candidates, candidates, evidence_of
 from ..observability.rigid_model import rigid_problem
 from .frame import Frame
 from .graph_store import FAILURES
@@ -86,17 +87,13 @@ def placed(
     `known` is (b + m,). Returns the estimate and the mask of what is placed now.
     """
     known = known.copy()
-    count, d = len(segments), graph.dimension
-    size = d + (1 if d == 2 else 3)
     while not np.all(known):
         problem = rigid_problem(graph, guess, segments, range_sigma_floor_m)
         unplaced = np.flatnonzero(~known)
-        evidence = {int(v): evidence_of(problem, int(v), unplaced) for v in unplaced}
-        share = {v: constraints(e) / (size if v < count else d) for v, e in evidence.items()}
-        best = max(share, key=lambda v: (share[v], -v))
-        if share[best] < 1:
+        best = best_tied(problem, unplaced.tolist())
+        if best < 0:
             break
-        placements = candidates(evidence[best], best < count)
+        placements = candidates(evidence_of(problem, best, unplaced), best < len(segments))
         guess = _moved(guess, segments, best, problem.centers[best], placements)
         known[best] = True
     return guess, known

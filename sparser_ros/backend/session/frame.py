@@ -199,12 +199,7 @@ class KnownPlaces:
 
 def known_places(graph: Graph, config: SparserConfig) -> KnownPlaces:
     """What could fix the frame of map besides the gauge robot."""
-    d = config.dimension
-    places = {
-        spec.beacon: np.array(spec.position[:d], dtype=float)
-        for spec in config.radio_specs().values() if spec.beacon and spec.position}
-    for row in np.flatnonzero(graph.landmarks.fixed).tolist():
-        places[graph.landmarks.names[row]] = graph.landmarks.position[row]
+    d, places = config.dimension, _known(graph, config)
     others = bool(
         config.fixes.topic or len(graph.pose_priors) or np.any(graph.point_priors.point >= 0))
     points = np.array(list(places.values())).reshape(-1, d)
@@ -213,17 +208,23 @@ def known_places(graph: Graph, config: SparserConfig) -> KnownPlaces:
         others or directions_open(points, bool(len(graph.verticals))) <= 1, tuple(sorted(places)))
 
 
+def _known(graph: Graph, config: SparserConfig) -> dict[str, Array]:
+    """(d,) of each beacon whose position is configured, or exact in the graph."""
+    configured = {
+        spec.beacon: np.array(spec.position[:config.dimension], dtype=float)
+        for spec in config.radio_specs().values() if spec.beacon and spec.position}
+    return configured | {
+        graph.landmarks.names[row]: graph.landmarks.position[row]
+        for row in np.flatnonzero(graph.landmarks.fixed).tolist()}
+
+
 def pinned(graph: Graph, estimate: Estimate, located: Mask, config: SparserConfig) -> Array | None:
     """(d,): the shift that takes located known beacons to where they are configured.
 
     For a frame whose heading the gauge robot gives; heights stay where the graph has them. None
     while no such beacon is located.
     """
-    known = {
-        spec.beacon: np.array(spec.position[:config.dimension], dtype=float)
-        for spec in config.radio_specs().values() if spec.beacon and spec.position}
-    known |= {graph.landmarks.names[row]: graph.landmarks.position[row]
-              for row in np.flatnonzero(graph.landmarks.fixed)}
+    known = _known(graph, config)
     shifts = [known[name] - estimate.landmarks[row]
               for row, name in enumerate(graph.landmarks.names[:len(located)])
               if located[row] and name in known]

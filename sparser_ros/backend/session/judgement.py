@@ -78,11 +78,6 @@ class Judgement:
                         f'{words} fits as well', away_m)
         return replace(self, segments=tuple(segments))
 
-    @property
-    def ambiguous(self) -> bool:
-        """Whether a segment has two placements that fit about as well."""
-        return any(segment.location is Location.AMBIGUOUS for segment in self.segments)
-
 
 def judged(contest: Contest, config: SparserConfig) -> Judgement:
     """Judge the best candidate, once no other placement starts a better one."""

@@ -78,7 +78,7 @@ class PlacedMap:
             placed[count:] & ~graph.landmarks.fixed)
         self._robots = graph.robots
         self._counts = dict.fromkeys(graph.tables(), 0)
-        self._rows: dict[str, list[Index]] = {name: [] for name in _KINDS}
+        self._rows: dict[str, Index] = dict.fromkeys(_KINDS, np.zeros(0, dtype=np.int64))
         self._take_measurements(graph)
         if frame.gauge is not None and self._levelled:
             row = int(segments.first[frame.gauge])
@@ -168,9 +168,7 @@ class PlacedMap:
 
     def rows(self) -> dict[str, Index]:
         """Rows of the graph's tables that are solved."""
-        return {
-            name: np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-            for name, parts in self._rows.items()}
+        return self._rows
 
     def _stats(self, update: Update) -> SolveStats:
         solver = self._config.solver
@@ -193,7 +191,8 @@ class PlacedMap:
             if name in ('verticals', 'heights') and not self._levelled:
                 keep[:] = False
             if name in _KINDS:
-                self._rows[name].append(self._counts[name] + np.flatnonzero(keep))
+                self._rows[name] = np.append(
+                    self._rows[name], self._counts[name] + np.flatnonzero(keep))
             self._counts[name] += len(table)
             chosen[name] = table.take(keep)
         self._solver.add_terms(terms_of(

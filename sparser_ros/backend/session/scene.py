@@ -231,21 +231,18 @@ def landmarks_beside_each_other(scene: Scene, count: int) -> Array:
         datum = keyframes[scene.place[keyframes] >= 0]
         if not spans(scene.position[datum], scene.outside):
             return out
-    at = scene.rows_of(datum, d)
-    inverse: Array = np.zeros((0, 0))
-    if len(datum):
+    k, own, at = len(known), scene.rows_of(known, d), scene.rows_of(datum, d)
+    covariance = scene.joint[own.reshape(k, d, 1), own.reshape(k, 1, d)]
+    if len(datum) and k:
+        # A landmark less its place by the motion that lays the datum on its true places.
         centre = scene.position[datum].mean(axis=0)
-        inverse = np.asarray(
-            np.linalg.pinv(motions(scene.position[datum] - centre, scene.outside)), dtype=float)
-    for body in known.tolist():
-        own = scene.rows_of(np.array([body]), d)
-        rows = own
-        relative: Array = np.eye(d)
-        if len(datum):
-            rows = np.concatenate([own, at])
-            arm = (scene.position[body] - centre)[None]
-            relative = np.asarray(
-                np.hstack([np.eye(d), -motions(arm, scene.outside) @ inverse]), dtype=float)
-        out[body - first] = scene.variance.get(scene.names[body], 1.0) * (
-            relative @ scene.joint[np.ix_(rows, rows)] @ relative.T)
+        inverse = np.linalg.pinv(motions(scene.position[datum] - centre, scene.outside))
+        arm = motions(scene.position[known] - centre, scene.outside).reshape(k, d, -1)
+        cross = (scene.joint[np.ix_(own, at)] @ inverse.T).reshape(arm.shape)
+        motion = inverse @ scene.joint[np.ix_(at, at)] @ inverse.T
+        both = cross @ np.swapaxes(arm, 1, 2)
+        covariance = covariance - both - np.swapaxes(both, 1, 2) + (
+            arm @ motion @ np.swapaxes(arm, 1, 2))
+    factor = np.array([scene.variance.get(scene.names[body], 1.0) for body in known])
+    out[known - first] = factor[:, None, None] * covariance
     return out

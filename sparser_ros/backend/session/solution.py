@@ -10,6 +10,7 @@ the map is solved with. A wrong minimum or a fault that no residual shows is not
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum, unique
 from typing import Any
@@ -244,8 +245,6 @@ class VerdictKind(Enum):
     """No better map than the tracker's was found."""
     BETTER_MAP = 'better_map'
     """Solves of another start end at a lower robust cost: the tracker should adopt that map."""
-    AMBIGUOUS = 'ambiguous'
-    """The best map is known, but some robots have a second placement that fits about as well."""
     CANNOT_TELL = 'cannot_tell'
     """There is nothing to audit yet, or no solve succeeded: `message` says why."""
 
@@ -314,11 +313,12 @@ class Verdict:
 
 def rejected_of(
     graph: Graph, estimate: Estimate, rows: dict[str, Index], weights: dict[str, Array],
-    threshold: float,
+    threshold: float, original: Callable[[str, Index], Index],
 ) -> tuple[Rejected, ...]:
-    """Measurements whose robust weight is below the threshold.
+    """Measurements whose robust weight is below the threshold, by what `original` makes of their
+    rows.
 
-    `weights` by table are those of `rows` of the whole graph.
+    `weights` by table are those of `rows` of the graph.
     """
     result: list[Rejected] = []
     ends = {
@@ -331,12 +331,13 @@ def rejected_of(
         for name, table in graph.tables().items()})
     squares = chi_square_residuals(few, estimate)
     for name, chosen in out.items():
-        for row, weight, square in zip(
-                rows[name][chosen].tolist(), weights[name][chosen].tolist(),
+        own = rows[name][chosen]
+        for row, index, weight, square in zip(
+                own.tolist(), original(name, own).tolist(), weights[name][chosen].tolist(),
                 squares[name].tolist(), strict=True):
             source, target = [
                 *(graph.endpoint_name(int(end[row])) for end in ends[name]), 'map'][:2]
-            result.append(Rejected(row, name, source, target, weight, float(np.sqrt(square))))
+            result.append(Rejected(index, name, source, target, weight, float(np.sqrt(square))))
     return tuple(result)
 
 

@@ -317,7 +317,7 @@ class Tracker:
         store, frame = self._store, self._frame_key or (False, None)
         rejected = rejected_of(
             store.graph, current.estimate(), current.rows(), stats.weights,
-            config.backend.rejected_weight)
+            config.backend.rejected_weight, store.original)
         places = tick_places(store, current, verdict, frame, self._pin, config)
         if self._pin is None and places.pin is not None and self._located:
             # Robots were in the frame in which the gauge robot began.
@@ -334,12 +334,9 @@ class Tracker:
             landmark_located=places.landmark_located,
             status=SolveStatus.STALLED if self._failure else current.status,
             message=self._failure or message, stats=stats, full=full,
-            rejected=tuple(
-                replace(measurement, index=int(
-                    store.original(measurement.type, np.array([measurement.index]))[0]))
-                for measurement in rejected),
-            newest_stamp_ns=store.newest_stamp_ns, seconds=time.perf_counter() - begin,
-            epoch=self.epoch, findings=self._findings() + places.cautions,
+            rejected=rejected, newest_stamp_ns=store.newest_stamp_ns,
+            seconds=time.perf_counter() - begin, epoch=self.epoch,
+            findings=self._findings() + places.cautions,
             audited_sequence=self._audited, ruled=store.treatment.rulings.revision,
             doubt='; '.join(places.contradictions.values()) or (
                 REFUSED if verdict is not None and verdict.withheld == REFUSED else ''),
@@ -380,6 +377,7 @@ class Tracker:
 
     def _unsolved(self, reason: str, status: SolveStatus, begin: float) -> Solution:
         graph, config = self._store.graph, self._config
+        self._located = frozenset()
         segments = find_segments(graph)
         robots = trust.locations(graph, segments, None, {}, 0, config)
         if status is SolveStatus.FAILED and graph.n_poses:

@@ -124,6 +124,5 @@ def test_ranges_fit_once_biases_are_taken_off_and_antennas_are_moved(dimension):
     back = errors.put_back(moved).ranges
     np.testing.assert_allclose(back.lever_source, elsewhere.ranges.lever_source, atol=1e-12)
     np.testing.assert_allclose(back.distance_m, elsewhere.ranges.distance_m, atol=1e-12)
-    assert RadioErrors.from_values(errors.values()) == errors
     far = RadioErrors({'A': 1e3, 'B': 1e3})
     assert np.all(far.off_all(elsewhere).ranges.distance_m > 0)
