@@ -37,11 +37,11 @@ def _include_folders() -> list[str]:
 
 EXTRAS = {
     'cholmod': [scikit_sparse()],
-    'plot': ['matplotlib>=3.5'],
+    'plot': ['matplotlib>=3.7'],
     'dask': ['distributed>=2024.1'],
     'docs': ['mkdocs-material>=9.6,<10'],
     'gpu': ['cupy-cuda12x>=13'],
-    'bench': ['gtsam>=4.2', 'matplotlib>=3.5'],
+    'bench': ['gtsam>=4.2', 'matplotlib>=3.7'],
     'dev': ['pytest>=7', 'evo>=1.30', 'pytest-timeout', 'pytest-xdist>=3.7', 'hypothesis>=6',
             'ruff', 'mypy', 'types-PyYAML'],
 }

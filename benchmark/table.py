@@ -123,7 +123,7 @@ def parser(
 ) -> argparse.ArgumentParser:
     """A parser with --out, and where they are asked for --data, --sets, --seeds, --timeout."""
     made = argparse.ArgumentParser(prog=f'python -m benchmark.{name}', description=description)
-    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
+    made.add_argument('--out', type=Path, default=Path('out_bench'), metavar='DIR')
     if data:
         made.add_argument('--data', type=Path, metavar='DIR',
                           help='folder with g2o/ and pyfg/ (default: SPARSER_DATA)')

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .backend.observability.judgement import Judgement
     from .solver import SolveResult
 
-PICTURES = ('.png', '.svg', '.pdf')
 _SECOND = 1e9
 
 
@@ -109,17 +108,19 @@ class SolvedGraph:
         map; from the claimed noise, relative to what fixes map (known beacons, else the first
         pose). SolverError where something is not determined.
         """
+        from .graph.parts import components
         from .solver.covariance import marginal_covariance
 
-        graph, lost = self.graph, [finding for finding in self.judgement.undetermined if name in (
-            finding.subject, *finding.text.replace(',', ' ').split())]
-        if lost:
-            raise SolverError(f'{name} has no covariance: {lost[0].text}')
-        poses, marks = [], []
+        graph, poses, marks = self.graph, list[int](), list[int]()
         if name in graph.landmarks.names:
             marks = [graph.landmarks.names.index(name)]
         else:
             poses = [int(self._rows(name)[pose])]
+        apart = components(graph)[[*poses, *(graph.n_poses + mark for mark in marks)]].any()
+        lost = [finding.text for finding in self.judgement.undetermined
+                if apart or finding.subject == name]
+        if lost:
+            raise SolverError(f'{name} has no covariance: {"; ".join(lost)}')
         blocks = marginal_covariance(
             graph, self.estimate, poses, marks, weights=self.result.stats.weights)
         return blocks.landmarks[0] if marks else blocks.poses[0]
@@ -136,9 +137,9 @@ class SolvedGraph:
     def save(self, path: Path | str) -> None:
         """Write a graph (.pyfg, .g2o), a picture (.png, .svg, .pdf) or a folder of TUM files."""
         path, graph, estimate = Path(path), self.graph, self.estimate
-        if path.suffix in PICTURES:
-            from .plot.pictures import save_map
+        from .plot.pictures import FORMATS, save_map
 
+        if path.suffix.lower() in FORMATS:
             save_map(path, graph, estimate, weights=self.result.stats.weights,
                      cost=self.result.stats.cost_final)
         elif path.suffix:

@@ -19,6 +19,7 @@ from sparser_ros import (
     replay,
     solve,
 )
+from sparser_ros.linalg.rotations import rotvec_to_matrix
 
 SAMPLES = Path(__file__).resolve().parent.parent / 'docs' / 'samples'
 ANCHORS = {'a': (-2.0, -1.0), 'b': (15.0, 5.0), 'c': (-3.0, 22.0)}
@@ -121,6 +122,36 @@ def test_what_is_not_determined_is_said():
         solved.covariance('door')
     with pytest.raises(SparserError, match="no robot 'B'; there are A"):
         solved.trajectory('B')
+
+
+def test_a_robot_that_is_called_after_a_word_of_a_finding_has_its_covariance():
+    builder = Graph.builder()
+    for name in ('robot', 'B'):
+        builder.add_odometry(name, [[1.0, 0.0]] * 2, 0.1, sigma_m=0.02, sigma_rad=0.01)
+    with pytest.warns(SolveWarning, match='undetermined: robot B'):
+        solved = solve(builder.build())
+    assert solved.covariance('robot').shape == (3, 3)
+    with pytest.raises(SparserError, match='B has no covariance: robot B'):
+        solved.covariance('B')
+
+
+def test_heights_and_verticals_stay_where_the_first_pose_is_tilted():
+    builder = Graph.builder(3)
+    builder.add_odometry('A', [[1.0, 0.0, 0.0]] * 3, np.zeros(3), sigma_m=0.02, sigma_rad=0.01)
+    tilt = rotvec_to_matrix(np.array([[0.3, 0.0, 0.0]]))[0]
+    for pose in range(4):
+        builder.add_height(('A', pose), 6.0, sigma_m=0.1)
+        builder.add_vertical(('A', pose), tilt.T @ [0.0, 0.0, 1.0], sigma_rad=0.01)
+    solved = solve(builder.build())
+    np.testing.assert_allclose(solved.trajectory('A')[:, 2], 6.0, atol=1e-6)
+    np.testing.assert_allclose(solved.rotations('A')[:, 2], np.tile(tilt[2], (4, 1)), atol=1e-6)
+
+
+def test_a_picture_has_whatever_format_its_name_says(tmp_path):
+    solved = solve(graph_of(*logs()))
+    for name in ('map.PNG', 'map.jpg', 'map.svg'):
+        solved.save(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
 
 
 def test_false_ranges_are_left_out_unless_told_otherwise():

@@ -130,7 +130,7 @@ def _gpu() -> Line:
     from ..linalg.gpu.device import open_device
 
     try:
-        return 'ok', 'GPU', str(open_device())
+        return 'ok', 'GPU', open_device().description
     except SolverError as error:
         return 'missing', 'GPU', f'{error} (not needed: solving on a GPU is experimental)'
 

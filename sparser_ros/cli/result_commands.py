@@ -16,7 +16,7 @@ from .console import NOT_CONVERGED, SOLVED, progress_bar, show_written
 from .options import Kind, Reads, Writes
 
 TABLES = ('practitioner', 'certificate', 'formulations', 'scale', 'incremental', 'days', 'robust',
-          'integrity', 'available', 'calibration', 'nees', 'gpu')
+          'integrity', 'available', 'calibration', 'nees', 'noise', 'gpu')
 
 
 def add_report(subparsers: argparse._SubParsersAction) -> None:

@@ -92,6 +92,8 @@ def check(option_: FlatOption, value: Any) -> Any:
         raise ConfigError(f'{name}: {value!r} is not one of {", ".join(map(str, info.choices))}')
     if isinstance(value, (bool, str)):
         return value
+    if info.lower is None and info.upper is None and math.isinf(value):
+        raise ConfigError(f'{name}: must be finite, not {value}')
     if info.lower is not None and value < info.lower:
         raise ConfigError(f'{name}: {value} is below the least allowed value {info.lower}')
     if info.upper is not None and value > info.upper:

@@ -76,7 +76,8 @@ class SparserConfig:
                f'robots: expected distinct, non-empty names, got {robots}')
         for name, template in (
             ('odometry.topic', self.odometry.topic), ('fixes.topic', self.fixes.topic),
-            ('frames.odom', self.frames.odom), ('frames.base', self.frames.base),
+            ('attitudes.topic', self.attitudes.topic), ('frames.odom', self.frames.odom),
+            ('frames.base', self.frames.base),
         ):
             refuse(template and len(robots) > 1 and '{robot}' not in template,
                    f'{name}: {template!r} must contain {{robot}} with several robots')

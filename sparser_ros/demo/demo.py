@@ -145,12 +145,12 @@ def in_faster_time(parameters: dict[str, Any], rate: float) -> dict[str, Any]:
 def emptied(chosen: Path | None) -> Path:
     """The folder of results, emptied: `out`, or the chosen one.
 
-    ConfigError for a chosen folder that has files but no parameters.yaml of an earlier demo: its
-    files would be lost.
+    ConfigError for one that has files but no parameters.yaml of an earlier demo: its files would be
+    lost.
     """
     out = chosen or Path('out')
     out.mkdir(parents=True, exist_ok=True)
-    if chosen and any(out.iterdir()) and not (out / 'parameters.yaml').exists():
+    if any(out.iterdir()) and not (out / 'parameters.yaml').exists():
         raise ConfigError(f'--out {out}: not empty and not from an earlier demo; name another one')
     for path in out.iterdir():
         if path.is_dir() and not path.is_symlink():

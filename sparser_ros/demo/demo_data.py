@@ -262,12 +262,12 @@ def summary(result: dict[str, Any], out: Path) -> str:
             lines.append(f'  {"":<12} {share_text(result["fix_share"][robot])} of the time')
     messages = result['messages']
     received = sum(kind['received'] for kind in messages['kinds'].values())
-    dropped = {
-        reason: count for kind in messages['kinds'].values()
-        for reason, count in kind['dropped'].items()}
+    dropped: Counter[str] = Counter()
+    for kind in messages['kinds'].values():
+        dropped.update(kind['dropped'])
     lines += [
         f'  messages     {received} received, {messages["unaccounted"]} unaccounted for, '
-        f'refused: {dropped or "none"}',
+        f'refused: {dict(dropped) or "none"}',
         f'  graph        {result.get("n_poses", 0)} poses, {result.get("n_ranges", 0)} ranges, '
         f'{result.get("n_sightings", 0)} sightings, {result.get("n_landmarks", 0)} beacons',
         f'  cost         {text(result.get("cost_final"))}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -70,10 +71,9 @@ class Player(Node):
         self, bag: Path | str, *, rate: float = 1.0, clock_hz: float = 100.0,
         exclude: tuple[str, ...] = (), **node_options: Any,
     ) -> None:
-        if not rate > 0:
-            raise ConfigError(f'--rate must be above zero, not {rate}')
-        if not clock_hz > 0:
-            raise ConfigError(f'--clock must be above zero, not {clock_hz}')
+        for flag, value in ('--rate', rate), ('--clock', clock_hz):
+            if not 0 < value < math.inf:
+                raise ConfigError(f'{flag} must be above zero and finite, not {value}')
         super().__init__(
             'sparser_player',
             parameter_overrides=[Parameter('use_sim_time', Parameter.Type.BOOL, False)],

@@ -12,7 +12,6 @@ from .estimate import (
     range_residuals,
     range_vectors,
     squared_residuals,
-    vertical_residuals,
     with_chi_square_turns,
     with_estimate,
 )
@@ -64,7 +63,6 @@ __all__ = [
     'range_residuals',
     'range_vectors',
     'squared_residuals',
-    'vertical_residuals',
     'with_chi_square_turns',
     'with_estimate',
 ]

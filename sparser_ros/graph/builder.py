@@ -162,6 +162,8 @@ class GraphBuilder(Generic[G]):
     def _robot(self, name: str) -> int:
         """Number of a robot; a new one starts at the origin."""
         if name not in self._robots:
+            if name in self._beacons:
+                raise GraphError(f'{name!r} is a beacon already')
             self._robots.append(name)
             self._rows.append([len(self._rotation)])
             self._rotation.append(np.eye(self.dimension))
@@ -180,11 +182,11 @@ class GraphBuilder(Generic[G]):
         if robot not in self._robots:
             raise GraphError(
                 f'no robot {robot!r}: add its odometry first; there are {self._robots}')
-        rows = np.array(self._rows[self._robots.index(robot)], dtype=np.int64)
+        rows = self._rows[self._robots.index(robot)]
         wanted = np.broadcast_to(np.asarray(numbers, dtype=np.int64), k)
         if np.any((wanted < -len(rows)) | (wanted >= len(rows))):
             raise GraphError(f'robot {robot!r} has poses 0 to {len(rows) - 1}, got {end[1]}')
-        return rows[wanted]
+        return np.array([rows[number] for number in wanted.tolist()], dtype=np.int64)
 
     def _add(self, kind: Callable[..., Table], *columns: Array | Index | Mask) -> None:
         """A table of measurements without times."""
@@ -207,7 +209,11 @@ class GraphBuilder(Generic[G]):
 
         d, values = self.dimension, _bounded('rotation', rotation)
         if values.shape[-2:] == (d, d) and values.ndim in (2, 3) and values.size == k * d * d:
-            return values.reshape(k, d, d)
+            turns = values.reshape(k, d, d)
+            if not np.allclose(turns @ np.swapaxes(turns, 1, 2), np.eye(d), atol=1e-6) or np.any(
+                    np.linalg.det(turns) < 0):
+                raise GraphError('rotation: a matrix whose rows are not orthonormal, or a mirror')
+            return turns
         try:
             if d == 2:
                 return angle_to_matrix(np.broadcast_to(values, k))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..array_types import Array, Index
 from .graph import Graph, counted
-from .measurements import HEIGHTS, RANGES, VERTICALS
+from .measurements import HEIGHTS, RANGES
 from .precision import chi_square_kappa
 from .residuals import turned_arms
 from .table import point_index
@@ -76,9 +76,28 @@ def estimate_of(graph: Graph) -> Estimate:
 
 
 def from_first_pose(graph: Graph, estimate: Estimate) -> Estimate:
-    """The estimate moved so that its first pose is where the graph has it."""
-    turn = graph.poses.rotation[0] @ estimate.rotation[0].T
-    return estimate.moved(turn, graph.poses.translation[0] - turn @ estimate.translation[0])
+    """The estimate moved so that its first pose is where the graph has it, as in `at_origin`."""
+    return at_origin(estimate, 0, (graph.poses.rotation[0], graph.poses.translation[0]), graph)
+
+
+def at_origin(
+    estimate: Estimate, row: int, pose: tuple[Array, Array], graph: Graph
+) -> Estimate:
+    """The estimate moved rigidly so that pose `row` is at `pose` (rotation, translation).
+
+    Where the graph has verticals or heights only the heading is turned, where it has heights these
+    stay.
+    """
+    # The compiled functions load numba, which half of the commands do without.
+    from ..linalg.rotations import nearest_about_vertical
+
+    rotation = pose[0] @ estimate.rotation[row].T
+    if graph.levelled:
+        rotation = nearest_about_vertical(rotation)
+    shift = pose[1] - rotation @ estimate.translation[row]
+    if len(graph.heights):
+        shift[-1] = 0.0
+    return estimate.moved(rotation, shift)
 
 
 def with_estimate(graph: Graph, estimate: Estimate) -> Graph:
@@ -136,12 +155,6 @@ def range_lever_derivatives(graph: Graph, estimate: Estimate) -> tuple[Array, Ar
         return np.asarray(np.einsum('ki,kij->kj', unit, rotation[rows]))
 
     return -turned(graph.ranges.source), turned(graph.ranges.target)
-
-
-def vertical_residuals(graph: Graph, estimate: Estimate) -> Array:
-    """(k, d): the vertical as poses see it less that of map; the angle between, where small."""
-    (residual,) = VERTICALS.residuals(graph.verticals)
-    return residual.vectors(estimate.points, estimate.rows)[:, 0]
 
 
 def height_residuals(graph: Graph, estimate: Estimate) -> Array:

@@ -127,6 +127,8 @@ class Graph(MeasurementTables):
             yield np.abs(values) > most, f'= {{}} is beyond {most:g} {declared.unit}'
         if declared.positive:
             yield values <= 0, '= {} is not positive'
+        if not declared.negative:
+            yield values < 0, '= {} is negative'
         if declared.endpoint:
             low = -self.n_landmarks if declared.endpoint == 'point' else 0
             yield (values < low) | (values >= self.n_poses), 'names no variable'

@@ -38,6 +38,8 @@ class Column:
     """`pose` or `point` (pose or landmark) where the column names variables."""
     positive: bool = False
     """Values must be above zero."""
+    negative: bool = True
+    """Values may be below zero."""
 
 
 PoseEndpoint = Annotated[Index, Column(np.int64, endpoint='pose')]
@@ -51,7 +53,7 @@ Distances = Annotated[Array, Column(unit='m', positive=True)]
 Lengths = Annotated[Array, Column(unit='m')]
 Directions = Annotated[Array, Column(shape='d', unit='1')]
 AngleWeights = Annotated[Array, Column(unit='rad^-2', positive=True)]
-RotationWeights = Annotated[Array, Column(unit='1')]
+RotationWeights = Annotated[Array, Column(unit='1', negative=False)]
 """kappa; 0 where a rotation is unknown."""
 Weights = Annotated[Array, Column(unit='m^-2', positive=True)]
 """tau of translations or 1 / sigma^2."""
@@ -62,11 +64,11 @@ class Table:
     """Columns of equal length; concatenation and selection act on all of them."""
 
     def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))
+        return len(next(iter(vars(self).values())))
 
     def take(self: T, rows: Any) -> T:
         """The table of the chosen rows (mask or indices)."""
-        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        return type(self)(**{name: column[rows] for name, column in vars(self).items()})
 
     def append(self: T, other: T) -> T:
         """This table followed by another of the same kind."""

@@ -18,6 +18,7 @@ from visualization_msgs.msg import MarkerArray
 
 from ..array_types import Array
 from ..backend.session.solution import Covariances, Fix, Solution
+from ..config import ConfigError
 from ..config.sparser import SparserConfig
 from ..io.tum import xyz
 from . import picture
@@ -81,8 +82,12 @@ class Publishers:
         self._odometry: dict[str, Publisher] = {}
         self._odometry_ns: dict[str, int] = {}
         """Stamp of the newest odometry sent, by robot."""
-        for robot in pipeline.config.robots:
-            token = topic_token(robot)
+        robots = {topic_token(robot): robot for robot in pipeline.config.robots}
+        if len(robots) < len(pipeline.config.robots):
+            raise ConfigError(
+                f'robots: two of {list(pipeline.config.robots)} would publish on the same topics, '
+                f'in which their names are {list(map(topic_token, pipeline.config.robots))}')
+        for token, robot in robots.items():
             self._paths[robot] = publisher(Path, f'~/path/{token}', LATCHED)
             self._poses[robot] = publisher(PoseWithCovarianceStamped, f'~/pose/{token}', STATUS)
             self._odometry[robot] = publisher(Odometry, f'~/odometry/{token}', STATUS)

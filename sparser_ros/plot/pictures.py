@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#D55E00', '#B
 REJECTED = '#D62728'
 FAINT = '#8A8A8A'
 FORMATS = ('.png', '.svg', '.pdf', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.eps')
-MISSING_MATPLOTLIB = 'pictures need matplotlib: pip install matplotlib'
+MISSING_MATPLOTLIB = "pictures need matplotlib 3.7 or newer: pip install 'matplotlib>=3.7'"
+OLDEST_MATPLOTLIB = 3, 7
+"""The first that draws legends outside of the axes."""
 MOST_LINKS = 1500
 """Ranges or closures drawn; more are thinned evenly, since their lines would hide the map."""
 SHOWN_PERCENTILE = 99.0
@@ -45,8 +47,12 @@ MOST_LABELS = 30
 
 
 def check_picture(path: Path | str) -> None:
-    """SparserError where matplotlib is missing, or the name does not say what format to draw."""
-    if find_spec('matplotlib') is None:
+    """SparserError where matplotlib is missing or too old, or the name says no format to draw."""
+    try:
+        known = tuple(int(part) for part in version('matplotlib').split('.')[:2])
+    except PackageNotFoundError:
+        known = 0, 0
+    if known < OLDEST_MATPLOTLIB:
         raise SparserError(MISSING_MATPLOTLIB)
     if Path(path).suffix.lower() not in FORMATS:
         raise SparserError(

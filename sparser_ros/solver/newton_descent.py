@@ -57,15 +57,11 @@ class Ambient:
 
 def excess_times(manifold: Manifold, z: Array, y: Array) -> Array:
     """(Z_b Z_b^T - I) Y_b of every block b; zero on the homogenising rows."""
-    d, n, k, p = manifold.d, manifold.n, manifold.k, z.shape[1]
-    turns = z[: n * d].reshape(n, d, p)
-    bearings = z[n * d : n * d + k]
-    out = np.zeros_like(y)
-    excess = turns @ np.swapaxes(turns, 1, 2) - np.eye(d)
-    out[: n * d] = (excess @ y[: n * d].reshape(n, d, p)).reshape(n * d, p)
-    out[n * d : n * d + k] = (
-        np.sum(bearings**2, axis=1, keepdims=True) - 1) * y[n * d : n * d + k]
-    return out
+    d, n, k = manifold.d, manifold.n, manifold.k
+    turns, bearings = z[: n * d].reshape(n, d, -1), z[n * d : n * d + k]
+    return Multipliers(
+        manifold, turns @ np.swapaxes(turns, 1, 2) - np.eye(d), np.sum(bearings**2, axis=1) - 1,
+        np.zeros((d, d))).times(y)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -42,6 +43,7 @@ KERNELS = {
 """Geman-McClure (gm), Huber and Cauchy; `none` trusts everything."""
 
 
+@cache
 def squared_threshold(config: RobustConfig, degrees: int, plane_turn: bool = False) -> float:
     """c^2 of a measurement with so many degrees of freedom.
 

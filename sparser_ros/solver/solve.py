@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -30,6 +31,8 @@ from .trajectory import (
 from .trust_region import CGStop, TrustRegionRun
 
 log = logging.getLogger(__name__)
+_LEAST_S = 0.1
+"""Time limit of a further solve, however little is left."""
 
 
 def solve(
@@ -88,30 +91,37 @@ def solve_checked(
     moved onto them: known ones take from a relaxation the room to turn in. Without any known beacon
     it is the solution without a kernel.
     """
+    begin = time.monotonic()
     first = solve(graph, config, progress=progress)
     robust = first.stats.cost_robust
-    if robust is None:
+    if robust is None or first.status is SolveStatus.TIME_LIMIT:
         return first
     residuals = sum(
         len(table) * kind.degrees_of_freedom(graph.dimension) for kind, table in graph.typed())
     settled = first.status is not SolveStatus.MAX_ITERATIONS
     if settled and robust <= residuals - graph.n_determined:
         return first
+
+    def limited(config: SolverConfig) -> SolverConfig:
+        left = max(config.time_limit_s - (time.monotonic() - begin), _LEAST_S)
+        return replace(config, time_limit_s=left) if config.time_limit_s > 0 else config
+
     marks = graph.landmarks
     if marks.fixed.any() and not graph.n_absolute:
         other = solve(
             graph.replaced(landmarks=replace(marks, fixed=np.zeros_like(marks.fixed))),
-            replace(config, certify=False), progress=progress)
+            limited(replace(config, certify=False)), progress=progress)
     else:
         other = solve(
-            graph, replace(config, certify=False, robust=replace(config.robust, kernel='none')),
+            graph, limited(replace(
+                config, certify=False, robust=replace(config.robust, kernel='none'))),
             progress=progress)
     start = other.estimate
     if start is None:
         return first
     if marks.fixed.any():
         start = start.moved(*align(start.landmarks[marks.fixed], marks.position[marks.fixed]))
-    second = solve(graph, config, initial=start, progress=progress)
+    second = solve(graph, limited(config), initial=start, progress=progress)
     better = second if (second.stats.cost_robust or math.inf) < robust else first
     seconds: Counter[str] = Counter()
     for result in (first, other, second):

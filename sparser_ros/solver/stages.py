@@ -89,10 +89,11 @@ class Tally:
 
     @contextmanager
     def clocked(self, stage: str) -> Iterator[None]:
-        """Add the time that passes inside to a stage."""
-        begin = time.perf_counter()
+        """Add the time that passes inside to a stage, but for that of stages within."""
+        begin, within = time.perf_counter(), sum(self.seconds.values())
         yield
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begin
+        within = sum(self.seconds.values()) - within
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begin - within
 
     def relaxing(self, since: float) -> None:
         """Add the time since `since` to the relaxation."""

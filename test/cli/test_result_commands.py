@@ -67,7 +67,7 @@ def test_a_replay_gives_a_run_as_well(run, capsys):
 def test_without_matplotlib_there_is_no_page(run, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, 'matplotlib.figure', None)
     assert main(['report', str(run / 'run')]) == 2
-    assert 'pip install matplotlib' in capsys.readouterr().err
+    assert "pip install 'matplotlib" in capsys.readouterr().err
 
 
 @pytest.fixture(scope='module')

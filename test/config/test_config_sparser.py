@@ -113,6 +113,9 @@ def test_both_forms_and_dotted_names(tmp_path):
       'robots': ['A', 'B']}, 'robot'),
     ({'sightings.sensor_poses': {'eye': [1.0, 2.0]}}, 'sightings.sensor_poses.eye'),
     ({'sightings.min_m': 200.0}, 'sightings.min_m'),
+    ({'attitudes.topic': '/imu', 'robots': ['A', 'B'], 'dimension': 3}, 'attitudes.topic'),
+    ({'ranges.bias_m': float('inf')}, 'ranges.bias_m'),
+    ({'radios': {'a': {'beacon': 'a', 'position': [0.0, float('-inf')]}}}, 'position'),
     ({'backend': {'integrity': {'widen_odometry': True}}}, 'backend.integrity.widen_odometry'),
 ])
 def test_errors_name_the_parameter(values, text):

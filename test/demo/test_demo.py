@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,6 +128,20 @@ def test_bad_input_says_what_to_do(tmp_path, capsys):
     broken.write_text('VERTEX_SE2 0.0 A0 1 2\n')
     assert demo.main([str(broken), '--out', str(tmp_path / 'out')]) == 2
     assert 'broken.pyfg:1' in capsys.readouterr().err
+
+
+def test_a_folder_of_others_is_not_emptied(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mine = tmp_path / 'out' / 'thesis.tex'
+    mine.parent.mkdir()
+    mine.write_text('x')
+    for chosen in (None, Path('out')):
+        with pytest.raises(ConfigError, match='not empty and not from an earlier demo'):
+            demo.emptied(chosen)
+    assert mine.exists()
+    (tmp_path / 'out' / 'parameters.yaml').write_text('')
+    demo.emptied(None)
+    assert not mine.exists()
 
 
 def test_only_own_results_are_emptied(tmp_path):

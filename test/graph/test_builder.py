@@ -90,6 +90,12 @@ def test_space_closures_and_pose_priors():
     (lambda b: b.add_range(('A', 0), 'a', [1.0, np.nan], sigma_m=0.1), 'distance_m: nan is not'),
     (lambda b: b.add_range(('A', 0), 'a', 1.0, sigma_m=1e-300), 'sigma_m: 1e-300 is below 1e-12'),
     (lambda b: b.add_range(('A', 0), 'a', 1.0, sigma_m=np.inf), 'sigma_m: inf is not a number'),
+    (lambda b: b.add_odometry('A', [1.0, 0.0], 2 * np.eye(2), sigma_m=1, sigma_rad=1),
+     'rotation: a matrix whose rows'),
+    (lambda b: b.add_odometry('A', [1.0, 0.0], np.diag([1.0, -1.0]), sigma_m=1, sigma_rad=1),
+     'or a mirror'),
+    (lambda b: b.add_range(('A', 0), 'a', 1.0, sigma_m=0.1).add_odometry(
+        'a', [1.0, 0.0], 0.0, sigma_m=1, sigma_rad=1), 'is a beacon already'),
     (lambda b: b.add_prior('a', [1e200, 0.0], sigma_m=1.0), r'position: 1e\+200 is not'),
     (lambda b: b.add_odometry('A', [1.0, np.inf], 0.0, sigma_m=1, sigma_rad=1),
      'translation: inf is not'),

@@ -59,6 +59,7 @@ def test_every_option_is_declared_with_its_description(node):
       'ranges.inputs.mine.type': 'no_such_package/msg/Thing',
       'ranges.inputs.mine.fields.source': 'a', 'ranges.inputs.mine.fields.target': 'b',
       'ranges.inputs.mine.fields.range': 'c'}, ['no_such_package']),
+    ({'robots': ['tug-3', 'tug_3']}, ['robots', 'same topics', 'tug_3']),
 ])
 def test_wrong_parameters_are_refused_by_name(overrides, words):
     with pytest.raises(ConfigError) as caught:

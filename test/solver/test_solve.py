@@ -13,7 +13,7 @@ from waiting import python
 from benchmark.generators import sensor_network
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.graph import cost, empty_graph, estimate_of
-from sparser_ros.solver import SolveStatus, solve
+from sparser_ros.solver import SolveStatus, solve, solve_checked
 from sparser_ros.solver.start import odometry_estimate
 from sparser_ros.solver.warm_up import warm_up
 
@@ -98,6 +98,8 @@ def test_limits_keep_the_best_iterate():
     assert np.all(np.isfinite(stopped.estimate.points))
     late = solve(graph, SolverConfig(time_limit_s=1e-9))
     assert late.status is SolveStatus.TIME_LIMIT
+    robust = SolverConfig(time_limit_s=1e-9, robust=RobustConfig(kernel='gm', gnc=True))
+    assert solve_checked(graph, robust).status is SolveStatus.TIME_LIMIT
     best = solve(graph, EXACT).stats.cost_relaxed
     target = solve(graph, SolverConfig(init='random', target_cost=2 * best))
     assert target.status is SolveStatus.TARGET_REACHED

@@ -17,8 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Array, Index
-from ...graph import Estimate, Graph, height_residuals, range_residuals, vertical_residuals
+from ...graph import Estimate, Graph
 from ...graph.precision import chi_square_kappa
+from ...graph.residuals import turned_arms
 from ...linalg.rotations import matrix_to_angle, matrix_to_rotvec
 from ...solver.covariance import Linearised, normal_solver
 
@@ -132,46 +133,39 @@ def linear_model(
         starts)
 
 
+_PARTS = {('relative_poses', True): 'turns', ('relative_poses', False): 'moves',
+          ('pose_priors', True): 'prior_turns', ('pose_priors', False): 'prior_moves'}
+"""Parts of measurement types that have a turn (True) and a difference of points; the others are
+called after their type."""
+
+
 def _residuals(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
 ) -> dict[str, Array]:
-    d, rotation, translation = graph.dimension, estimate.rotation, estimate.translation
-    points = estimate.points
-    rel, see = graph.relative_poses, graph.sightings
-    pose, fix = graph.pose_priors, graph.point_priors
-
-    def scaled(table: str, precision: Array, values: Array) -> Array:
-        weight = precision * weights[table] if table in weights else precision
-        return (np.sqrt(weight)[:, None] * values).ravel()
-
-    def turn(expected: Array, measured: Array) -> Array:
-        difference = measured @ np.swapaxes(expected, 1, 2)
-        return matrix_to_angle(difference)[:, None] if d == 2 else matrix_to_rotvec(difference)
-
-    move = translation[rel.j] - translation[rel.i] - np.einsum(
-        'kij,kj->ki', rotation[rel.i], rel.translation)
-    sight = points[graph.points(see.point)] - translation[see.i] - np.einsum(
-        'kij,kj->ki', rotation[see.i], see.translation)
-    place = points[graph.points(fix.point)] - fix.position
-    carried = fix.point >= 0
-    place[carried] += np.einsum(
-        'kij,kj->ki', rotation[fix.point[carried]], fix.lever[carried])
-    return {
-        'turns': scaled('relative_poses', 2 * chi_square_kappa(rel.kappa, d), turn(
-            rotation[rel.i] @ rel.rotation, rotation[rel.j])),
-        'moves': scaled('relative_poses', rel.tau, move),
-        'sightings': scaled('sightings', see.tau, sight),
-        'ranges': scaled(
-            'ranges', graph.ranges.precision, range_residuals(graph, estimate)[:, None]),
-        'prior_turns': scaled('pose_priors', 2 * chi_square_kappa(pose.kappa, d), turn(
-            pose.rotation, rotation[pose.i])),
-        'prior_moves': scaled('pose_priors', pose.tau, translation[pose.i] - pose.translation),
-        'point_priors': scaled('point_priors', fix.precision, place),
-        'verticals': scaled(
-            'verticals', graph.verticals.precision, vertical_residuals(graph, estimate)),
-        'heights': scaled(
-            'heights', graph.heights.precision, height_residuals(graph, estimate)[:, None]),
-    }
+    """Whitened residuals by part, in the order of rows of `Linearised`: rotation vectors of turns,
+    else differences of points, lengths and heights."""
+    d, points, rows = graph.dimension, estimate.points, estimate.rows
+    result = {}
+    for kind, table in graph.typed():
+        for part in kind.residuals(table):
+            weight = part.weight
+            if part.turn:
+                weight = 2 * chi_square_kappa(weight, d)
+                start = part.arm_first if part.first is None else turned_arms(
+                    part.first, part.arm_first, rows)
+                turn = estimate.rotation[part.second] @ start
+                values = matrix_to_angle(turn)[:, None] if d == 2 else matrix_to_rotvec(turn)
+            else:
+                values = part.vectors(points, rows)[:, 0]
+                if part.height:
+                    values = values[:, -1:]
+                elif part.distance is not None:
+                    values = (np.linalg.norm(values, axis=1) - part.distance)[:, None]
+            if kind.name in weights:
+                weight = weight * weights[kind.name]
+            name = _PARTS.get((kind.name, part.turn), kind.name)
+            result[name] = (np.sqrt(weight)[:, None] * values).ravel()
+    return result
 
 
 def newest_poses(graph: Graph) -> dict[str, int]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from ...graph import Estimate, Increment
 from ...graph.ends import stamps_of
+from ...graph.estimate import at_origin
 from ...graph.finding import Finding
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
@@ -41,7 +42,7 @@ from .continuation import continued, placed, with_tail
 from .exchange_trials import ExchangeTrials
 from .fault_search import Attempts, FaultSearch
 from .fault_trials import holding_back, look_for_faults, noted, weighted_by_noise
-from .frame import Frame, at_heights, at_origin, frame_of, initial_pose
+from .frame import Frame, at_heights, frame_of, initial_pose
 from .graph_store import FAILURES, GraphStore, culprits, name_of, quarantine_findings, tracked_of
 from .judgement import Judgement, against_rivals, determined, judged
 from .lasting_faults import solved_sizes

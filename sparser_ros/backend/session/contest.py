@@ -18,12 +18,13 @@ import numpy as np
 
 from ...array_types import Array
 from ...graph import Estimate, Graph, cost, squared_residuals
+from ...graph.estimate import at_origin
 from ...graph.parts import measured
 from ...solver import solve
 from ...solver.result import SolveResult, SolveStats, SolveStatus
 from ...solver.robust import KERNELS, squared_threshold, thresholds
 from .continuation import continued, joined_up
-from .frame import Frame, at_origin
+from .frame import Frame
 from .graph_store import FAILURES
 from .solution import TrackedMap
 from .treatment import Treated

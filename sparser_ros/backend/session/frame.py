@@ -16,7 +16,7 @@ from ...config import ConfigError
 from ...config.backend_config import BackendConfig
 from ...graph import Estimate, Graph, height_residuals
 from ...graph.parts import OdometrySegments, Subgraph, components, extract, find_segments
-from ...linalg.rotations import angle_to_matrix, nearest_about_vertical
+from ...linalg.rotations import angle_to_matrix
 from ..observability.datum import directions_open, frame_fixed
 
 if TYPE_CHECKING:
@@ -64,22 +64,6 @@ def without_anchors(graph: Graph) -> Graph:
         landmarks=replace(graph.landmarks, fixed=np.zeros(graph.n_landmarks, dtype=bool)),
         **{kind.name: table.take([]) for kind, table in graph.typed() if kind.absolute},
     )
-
-
-def at_origin(
-    estimate: Estimate, row: int, pose: tuple[Array, Array], graph: Graph
-) -> Estimate:
-    """The estimate moved rigidly so that pose `row` is at `pose` (rotation, translation).
-
-    Where the graph has verticals only the heading is turned, where it has heights these stay.
-    """
-    rotation = pose[0] @ estimate.rotation[row].T
-    if len(graph.verticals):
-        rotation = nearest_about_vertical(rotation)
-    shift = pose[1] - rotation @ estimate.translation[row]
-    if len(graph.heights):
-        shift[-1] = 0.0
-    return estimate.moved(rotation, shift)
 
 
 def at_heights(estimate: Estimate, graph: Graph, poses: Mask) -> Estimate:

@@ -10,9 +10,10 @@ from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.registration import candidates, evidence_of
 from sparser_ros.backend.observability.rigid_kernels import DIRECTION, HEIGHT
 from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
-from sparser_ros.backend.session.frame import at_heights, at_origin
+from sparser_ros.backend.session.frame import at_heights
 from sparser_ros.config.backend_config import ObservabilityConfig
 from sparser_ros.graph import Estimate, RelativePoses
+from sparser_ros.graph.estimate import at_origin
 from sparser_ros.graph.parts import find_segments
 from sparser_ros.linalg.rotations import rotvec_to_matrix
 
