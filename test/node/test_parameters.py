@@ -6,7 +6,7 @@ import sys
 import pytest
 import rclpy
 import yaml
-from node_world import World
+from node_world import World, parameters
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -14,6 +14,7 @@ from rclpy.parameter import Parameter
 from sparser_ros.config import ConfigError, walk
 from sparser_ros.config.option import nested
 from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.node.node import SparserNode
 from sparser_ros.node.parameters import Parameters, read_files
 
 QUIET = {'backend.worker': 'thread'}
@@ -59,13 +60,23 @@ def test_every_option_is_declared_with_its_description(node):
       'ranges.inputs.mine.type': 'no_such_package/msg/Thing',
       'ranges.inputs.mine.fields.source': 'a', 'ranges.inputs.mine.fields.target': 'b',
       'ranges.inputs.mine.fields.range': 'c'}, ['no_such_package']),
-    ({'robots': ['tug-3', 'tug_3']}, ['robots', 'same topics', 'tug_3']),
 ])
 def test_wrong_parameters_are_refused_by_name(overrides, words):
     with pytest.raises(ConfigError) as caught:
         World(QUIET | overrides)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_robots_that_would_share_topics_are_refused():
+    context = Context()
+    rclpy.init(context=context)
+    try:
+        with pytest.raises(ConfigError, match=r"robots: .*'tug-3', 'tug_3'.*same topics"):
+            SparserNode(context=context, parameter_overrides=parameters(
+                QUIET | {'robots': ['tug-3', 'tug_3']}))
+    finally:
+        context.try_shutdown()
 
 
 def test_live_options_change_and_others_do_not(node):
