@@ -43,7 +43,7 @@ from .exchange_trials import ExchangeTrials
 from .fault_search import Attempts, FaultSearch
 from .fault_trials import holding_back, look_for_faults, noted, weighted_by_noise
 from .frame import Frame, at_heights, frame_of, initial_pose
-from .graph_store import FAILURES, GraphStore, culprits, name_of, quarantine_findings, tracked_of
+from .graph_store import FAILURES, GraphStore, culprits, quarantine_findings, tracked_of
 from .judgement import Judgement, against_rivals, determined, judged
 from .lasting_faults import solved_sizes
 from .rulings import Rulings
@@ -127,7 +127,7 @@ class Auditor:
         if own is None or frame is None or own.sequence == self._store.sequence:
             return verdict
         estimate = with_tail(
-            frame.graph, frame.segments, frame.named(verdict.placed), verdict.estimate,
+            frame.graph, frame.segments, frame.among(verdict.placed), verdict.estimate,
             self.config, frame.anchored)
         self._map = replace(own, sequence=self._store.sequence, estimate=estimate)
         return replace(verdict, estimate=estimate)
@@ -139,7 +139,7 @@ class Auditor:
         """
         before, self._store = self._store, self._store.thinned(increment, to)
         share = self._store.n_measurements / max(before.n_measurements, 1)
-        self._schedule.thinned(share, self._store, before.sequence, lambda name: name_of(name, to))
+        self._schedule.thinned(share, self._store, before.sequence, to)
         self._attempts.thinned(share)
         self._growth.thinned(share)
         self._map = None if self._map is None else tracked_of(self._map, to)
@@ -312,9 +312,8 @@ class Auditor:
             before.mask[len(before.segments):]])
         apart = [before.graph.robots.index(name) for name in anew]
         mask[:len(frame.segments)] &= ~np.isin(frame.segments.robot, apart)
-        names = tuple(sorted(frame.names(mask)))
         known = TrackedMap(
-            self._store.sequence, start, names, contest.frame.anchored)
+            self._store.sequence, start, frame.placed(mask), contest.frame.anchored)
         other = Contest(frame, self._guess(frame, known), self._pose, self.config, data)
         other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
         return other if np.isfinite(other.best.value) else None
@@ -404,7 +403,7 @@ class Auditor:
         segments = frame.segments
         known = np.zeros(len(frame.mask), dtype=bool)
         if known_map is not None and known_map.anchored == frame.anchored:
-            known = frame.named(known_map.placed)
+            known = frame.among(known_map.placed)
         guess = continued(frame.graph, segments, None) if known_map is None else with_tail(
             frame.graph, segments, known, known_map.estimate, self.config, frame.anchored)
         if frame.gauge is not None and not known[frame.gauge]:
@@ -420,9 +419,9 @@ class Auditor:
         return placed(frame.graph, segments, guess, known | ~frame.mask, floor)[0]
 
     def _kind(
-        self, contest: Contest, tracked: TrackedMap | None, names: tuple[str, ...]
+        self, contest: Contest, tracked: TrackedMap | None, placed: tuple[int, ...]
     ) -> VerdictKind:
-        new = tracked is None or not set(names) <= set(tracked.placed)
+        new = tracked is None or not set(placed) <= set(tracked.placed)
         best, present = contest.best, contest.candidates[0]
         better = present.value - best.value > max(SAME_COST * best.value, SAME_CHI_SQUARE)
         if new or better or is_worse(
@@ -439,9 +438,9 @@ class Auditor:
         restrained = self._schedule.restrained(
             judgement.beside_others(self._attempts.others),
             measured=contest.can_start_from_scratch)
-        names = tuple(sorted(frame.names(frame.mask)))
-        kind = self._kind(contest, tracked, names)
-        self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)
+        placed = frame.placed(frame.mask)
+        kind = self._kind(contest, tracked, placed)
+        self._map = TrackedMap(self._store.sequence, best.whole, placed, frame.anchored)
         own = frame.subgraph
         self.solved = SolvedMap(
             self._store.sequence, self._store.newest_stamp_ns, own.graph, own.of(best.whole),
@@ -461,7 +460,7 @@ class Auditor:
         return Verdict(
             kind=kind, sequence=self._store.sequence, request=-1,
             newest_stamp_ns=self._store.newest_stamp_ns, anchored=frame.anchored,
-            gauge_name=frame.gauge_name, estimate=best.whole, placed=names,
+            gauge_name=frame.gauge_name, estimate=best.whole, placed=placed,
             segments=restrained.segments, landmark_located=restrained.landmark_located,
             status=best.result.status, message=best.result.message, stats=stats,
             withheld=restrained.withheld, findings=restrained.findings, unclear=restrained.unclear,

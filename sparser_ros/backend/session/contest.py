@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from enum import Enum, unique
@@ -108,14 +108,14 @@ def robust_cost(graph: Graph, estimate: Estimate, config: SparserConfig) -> floa
 
 
 def costs_of(
-    frame: Frame, names: Iterable[str], estimates: Iterable[Estimate], config: SparserConfig,
+    frame: Frame, placed: Sequence[int], estimates: Iterable[Estimate], config: SparserConfig,
     until: Mapping[str, int] | None = None,
 ) -> list[float]:
-    """Robust costs of estimates of the whole graph, by the measurements among what is named.
+    """Robust costs of estimates of the whole graph, by the measurements among what is placed.
 
     `until` counts rows by table: only those count then.
     """
-    known = frame.restricted(frame.named(names))
+    known = frame.restricted(frame.among(placed))
     graph = known.graph
     if until is not None:
         graph = graph.replaced(**{

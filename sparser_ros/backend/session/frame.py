@@ -5,13 +5,13 @@ Absolute data fix the frame `map` where they determine it, else the gauge robot 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...array_types import Array, Mask
+from ...array_types import Array, Index, Mask
 from ...config import ConfigError
 from ...config.backend_config import BackendConfig
 from ...graph import Estimate, Graph, height_residuals
@@ -95,12 +95,10 @@ class Frame:
     gauge_name: str | None
     """Robot of the gauge segment, also where it is not needed now."""
 
-    def name(self, variable: int) -> str:
-        """A name of a segment or landmark that stays the same while the graph grows."""
-        count = len(self.segments)
-        if variable < count:
-            return segment_name(int(self.segments.first[variable]))
-        return f'landmark {variable - count}'
+    @property
+    def endpoints(self) -> Index:
+        """(b + m,): first poses of segments, and landmarks: the same while the graph grows."""
+        return np.concatenate([self.segments.first, ~np.arange(self.graph.n_landmarks)])
 
     @property
     def robots(self) -> tuple[str, ...]:
@@ -108,14 +106,13 @@ class Frame:
         numbers = self.segments.robot[self.mask[:len(self.segments)]]
         return tuple(sorted({self.graph.robots[number] for number in numbers.tolist()}))
 
-    def names(self, mask: Mask) -> frozenset[str]:
-        """Names of the masked (b + m,) variables."""
-        return frozenset(self.name(v) for v in np.flatnonzero(mask).tolist())
+    def placed(self, mask: Mask) -> tuple[int, ...]:
+        """Endpoints of the masked (b + m,) variables, in order."""
+        return tuple(np.sort(self.endpoints[mask]).tolist())
 
-    def named(self, names: Iterable[str]) -> Mask:
-        """(b + m,): true where a variable's name is among `names`."""
-        wanted = frozenset(names)
-        return np.array([self.name(v) in wanted for v in range(len(self.mask))], dtype=bool)
+    def among(self, endpoints: Sequence[int]) -> Mask:
+        """(b + m,): variables that are among some endpoints."""
+        return np.isin(self.endpoints, np.array(endpoints, dtype=np.int64))
 
     def restricted(self, mask: Mask) -> Subgraph:
         """The masked (b + m,) variables and the measurements among them."""
@@ -127,11 +124,6 @@ class Frame:
         """Row of the origin pose in the subgraph."""
         assert self.gauge is not None
         return int(np.searchsorted(self.subgraph.poses, self.segments.first[self.gauge]))
-
-
-def segment_name(first: int) -> str:
-    """Name of the odometry segment whose first pose has this row."""
-    return f'segment {first}'
 
 
 def frame_of(

@@ -21,7 +21,6 @@ from ...graph.finding import Finding
 from ...graph.graph import joined
 from ...graph.thinning import RELATIVE, Renumbering, Thinned, thin
 from ..integrity.faults import UNLEVELLED, Fault
-from .frame import segment_name
 from .solution import TrackedMap, Verdict
 from .treatment import Treated, Treatment
 
@@ -367,7 +366,6 @@ def _words(before: Graph, thinned: Thinned) -> str:
 
 
 _Map = TypeVar('_Map', TrackedMap, Verdict)
-_SEGMENT = segment_name(0).removesuffix('0')
 
 
 def estimate_of(estimate: Estimate, to: Renumbering) -> Estimate:
@@ -376,16 +374,10 @@ def estimate_of(estimate: Estimate, to: Renumbering) -> Estimate:
     return Estimate(estimate.rotation[rows], estimate.translation[rows], estimate.landmarks.copy())
 
 
-def name_of(name: str, to: Renumbering) -> str:
-    """Of a segment or a landmark."""
-    if not name.startswith(_SEGMENT):
-        return name
-    return segment_name(int(to.next_pose[int(name.removeprefix(_SEGMENT))]))
-
-
-def names_of(names: tuple[str, ...], to: Renumbering) -> tuple[str, ...]:
-    """The same segments and landmarks under their new names."""
-    return tuple(sorted(name_of(name, to) for name in names))
+def renumbered(endpoints: Iterable[int], to: Renumbering) -> tuple[int, ...]:
+    """The same segments and landmarks by their endpoints in the thinned graph, in order."""
+    return tuple(sorted(
+        int(to.next_pose[end]) if end >= 0 else end for end in endpoints))
 
 
 def tracked_of(tracked: TrackedMap, to: Renumbering) -> TrackedMap:
@@ -416,4 +408,4 @@ def kept_of(verdict: Verdict, to: Renumbering, sequence: int) -> Verdict:
 
 def _map_of(known: _Map, to: Renumbering) -> _Map:
     return replace(
-        known, estimate=estimate_of(known.estimate, to), placed=names_of(known.placed, to))
+        known, estimate=estimate_of(known.estimate, to), placed=renumbered(known.placed, to))

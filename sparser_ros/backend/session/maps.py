@@ -43,30 +43,30 @@ _HELD = 1e8
 class PlacedMap:
     """Placed segments and landmarks in the incremental solver, from an estimate of them on.
 
-    What is named is placed. The estimate may cover the first poses and landmarks of the frame's
-    graph only.
+    `placed` are endpoints of segments and landmarks. The estimate may cover the first poses and
+    landmarks of the frame's graph only.
     """
 
     def __init__(
-        self, frame: Frame, names: Sequence[str], estimate: Estimate, config: SparserConfig
+        self, frame: Frame, placed: Sequence[int], estimate: Estimate, config: SparserConfig
     ) -> None:
         graph, segments = frame.graph, frame.segments
-        placed = frame.named(names)
-        placed[len(segments):] |= graph.landmarks.fixed
-        estimate = with_tail(graph, segments, placed, estimate, config, frame.anchored)
+        known = frame.among(placed)
+        known[len(segments):] |= graph.landmarks.fixed
+        estimate = with_tail(graph, segments, known, estimate, config, frame.anchored)
         d, count = graph.dimension, len(segments)
         self._config, self._anchored = config, frame.anchored
         self._solver = IncrementalSolver(d, config.solver.robust)
         self._segment: Index = segments.of_pose.copy()
         """(n,): segment of every pose."""
-        self._segment_placed: list[bool] = placed[:count].tolist()
-        self._landmark_placed: Mask = placed[count:].copy()
+        self._segment_placed: list[bool] = known[:count].tolist()
+        self._landmark_placed: Mask = known[count:].copy()
         self._last: list[int] = segments.last.tolist()
         self._odometry = [
             (graph.poses.rotation[row].copy(), graph.poses.translation[row].copy())
             for row in self._last]
         """Values of the segments' last poses in their own odometry frames."""
-        variable = placed[:count][segments.of_pose]
+        variable = known[:count][segments.of_pose]
         self._levelled = graph.levelled
         """Whether verticals and heights count: also those of later increments."""
         if frame.gauge is not None and not self._levelled:
@@ -75,7 +75,7 @@ class PlacedMap:
             estimate.rotation, estimate.translation, False, variable)
         self._landmark = self._solver.add_bodies(
             np.tile(np.eye(d), (graph.n_landmarks, 1, 1)), estimate.landmarks, True,
-            placed[count:] & ~graph.landmarks.fixed)
+            known[count:] & ~graph.landmarks.fixed)
         self._robots = graph.robots
         self._counts = dict.fromkeys(graph.tables(), 0)
         self._rows: dict[str, Index] = dict.fromkeys(_KINDS, np.zeros(0, dtype=np.int64))

@@ -18,10 +18,10 @@ import numpy as np
 from ...array_types import Mask
 from ...config.backend_config import AuditConfig
 from ...graph import Graph
+from ...graph.thinning import Renumbering
 from ..integrity.radio_errors import RadioErrors
 from .contest import SearchEnd
-from .frame import segment_name
-from .graph_store import GraphStore
+from .graph_store import GraphStore, renumbered
 from .judgement import Judgement, ties_of
 from .rulings import Rulings
 from .solution import Location, SegmentVerdict
@@ -94,7 +94,8 @@ class Schedule:
         self._searched = 0
         """Measurements at the last one."""
         self._searched_ties = np.zeros(0, dtype=np.int64)
-        self._confirmed: frozenset[str] = frozenset()
+        self._confirmed: frozenset[int] = frozenset()
+        """First poses of segments whose place a start from scratch has confirmed."""
         self._beaten = False
         """The last one has found a map that nothing has confirmed yet."""
         self._agreed = 0
@@ -152,7 +153,7 @@ class Schedule:
         self._errors = store.treatment.radio_errors
 
     def thinned(
-        self, share: float, now: GraphStore, whole: int, renamed: Callable[[str], str]
+        self, share: float, now: GraphStore, whole: int, to: Renumbering
     ) -> None:
         """Go on with a thinned graph, `now`: counts are those that it had then.
 
@@ -163,7 +164,7 @@ class Schedule:
         ties, count = ties_of(now.graph)
         self._searched = int(share * self._searched)
         self._searched_ties = ties[:count][:len(self._searched_ties)]
-        self._confirmed = frozenset(map(renamed, self._confirmed))
+        self._confirmed = frozenset(renumbered(self._confirmed, to))
         if self._told:
             self._measurements = int(share * self._measurements)
             self.rows = len(now.graph.ranges), len(now.graph.relative_poses)
@@ -218,13 +219,13 @@ class Schedule:
             return _CUT if end is SearchEnd.LIMIT else _FAILS
         ties, count = ties_of(store.graph)
         self._agreed = self._agreed + 1 if end is SearchEnd.AGREED else 0
-        self._beaten, self._confirmed = False, _names(judgement.segments)
+        self._beaten, self._confirmed = False, _placed(judgement.segments)
         self._searched, self._searched_ties = store.n_measurements, ties[:count]
         return ''
 
     def kept(self, judgement: Judgement) -> None:
         """No start from scratch was made: what is no longer placed must be confirmed anew."""
-        self._confirmed &= _names(judgement.segments)
+        self._confirmed &= _placed(judgement.segments)
 
     def restrained(self, judgement: Judgement, *, measured: bool) -> Judgement:
         """`judgement`, with places that no start from scratch has confirmed held back.
@@ -235,13 +236,12 @@ class Schedule:
         missing = _UNCONFIRMED if measured else _ODOMETRY_ONLY
         return replace(judgement, segments=tuple(
             replace(segment, location=Location.UNLOCATED, missing=missing)
-            if segment_name(segment.first) in unconfirmed else segment
+            if segment.first in unconfirmed else segment
             for segment in judgement.segments))
 
-    def _unconfirmed(self, segments: tuple[SegmentVerdict, ...]) -> frozenset[str]:
-        return _names(segments) - self._confirmed
+    def _unconfirmed(self, segments: tuple[SegmentVerdict, ...]) -> frozenset[int]:
+        return _placed(segments) - self._confirmed
 
 
-def _names(segments: tuple[SegmentVerdict, ...]) -> frozenset[str]:
-    return frozenset(
-        segment_name(segment.first) for segment in segments if segment.location.placed)
+def _placed(segments: tuple[SegmentVerdict, ...]) -> frozenset[int]:
+    return frozenset(segment.first for segment in segments if segment.location.placed)

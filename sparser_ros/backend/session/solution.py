@@ -157,8 +157,8 @@ class Solution:
     """Why the map should be audited soon, or ''."""
     anchored: bool = False
     """Whether absolute data fix the frame of map."""
-    placed: tuple[str, ...] = ()
-    """Names of the segments and landmarks that are solved (`frame.Frame.name`)."""
+    placed: tuple[int, ...] = ()
+    """Endpoints of the segments, by their first poses, and landmarks that are solved."""
     quarantined: tuple[tuple[int, int], ...] = ()
     """(sequence, level) of increments left out because no solve succeeds with them."""
     covariances: Covariances | None = None
@@ -222,7 +222,7 @@ class TrackedMap:
 
     sequence: int
     estimate: Estimate
-    placed: tuple[str, ...]
+    placed: tuple[int, ...]
     anchored: bool
     doubt: str = ''
     quarantined: tuple[tuple[int, int], ...] = ()
@@ -279,8 +279,8 @@ class Verdict:
     """Whether absolute data fix the frame of map; else the gauge robot does."""
     gauge_name: str | None
     estimate: Estimate
-    placed: tuple[str, ...]
-    """Names of the segments and landmarks that were solved."""
+    placed: tuple[int, ...]
+    """Endpoints of the segments, by their first poses, and landmarks that were solved."""
     segments: tuple[SegmentVerdict, ...]
     landmark_located: Mask
     status: SolveStatus

@@ -35,8 +35,8 @@ from .graph_store import (
     culprits,
     estimate_of,
     merged,
-    names_of,
     quarantine_findings,
+    renumbered,
     verdict_of,
 )
 from .maps import PlacedMap
@@ -62,7 +62,7 @@ class Tracker:
         self._frame_key: FrameKey | None = None
         self._pin: Array | None = None
         """(d,): shift of the map to known places that do not fix its frame."""
-        self._names: tuple[str, ...] = ()
+        self._placed: tuple[int, ...] = ()
         self._data: Treated | None = None
         """What the map is of."""
         self._verdict: Verdict | None = None
@@ -91,7 +91,7 @@ class Tracker:
     def config(self, config: SparserConfig) -> None:
         self._config = config
         if self._map is not None and self._good is not None:
-            self._map = self._built(self._good[1], self._names)
+            self._map = self._built(self._good[1], self._placed)
             self._news = []
 
     @property
@@ -131,7 +131,7 @@ class Tracker:
             increment, to, () if verdict is None else (verdict.sequence,))
         if verdict is not None:
             self._verdict = verdict_of(verdict, to)
-        self._names, self._news = names_of(self._names, to), []
+        self._placed, self._news = renumbered(self._placed, to), []
         known = self._map.estimate() if self._map is not None else (
             None if self._good is None else self._good[1])
         if known is None:
@@ -139,7 +139,7 @@ class Tracker:
         estimate = estimate_of(known, to)
         self._good = self._store.sequence, estimate
         if self._map is not None:
-            self._map = self._built(estimate, self._names)
+            self._map = self._built(estimate, self._placed)
 
     def adopt(self, verdict: Verdict) -> None:
         """Take a verdict over, and its map where that is another one than the present."""
@@ -160,7 +160,7 @@ class Tracker:
         # What is placed newly would pull at the rest: costs could not be compared.
         comparable = (
             self._map is not None and key == self._frame_key and set(verdict.placed) <= set(
-                self._names) and treatment.quarantined == before.treatment.quarantined)
+                self._placed) and treatment.quarantined == before.treatment.quarantined)
         same = comparable and data.same(before) and verdict.kind is not VerdictKind.BETTER_MAP
         present = self._present() if comparable and not same else None
         self._verdict, self._announced = verdict, ()
@@ -175,9 +175,9 @@ class Tracker:
         other = self._built(verdict.estimate, verdict.placed)
         if present is not None and self._worse(other, present):
             self._verdict = replace(verdict, withheld=REFUSED)
-            self._map, self._news = self._built(present, self._names), []
+            self._map, self._news = self._built(present, self._placed), []
             return
-        self._map, self._names, self._news = other, verdict.placed, []
+        self._map, self._placed, self._news = other, verdict.placed, []
         if good is not None:
             self._announced = trust.announcements(
                 self._store.graph, good, self._map.estimate(), self._located,
@@ -234,8 +234,8 @@ class Tracker:
             frame.segments.first < len(estimate.rotation),
             np.arange(graph.n_landmarks) < len(estimate.landmarks)])
         self._frame_key = frame.anchored, frame.gauge_name
-        self._names = tuple(sorted(frame.names(covered & frame.mask)))
-        self._map, self._news = self._built(estimate, self._names), []
+        self._placed = frame.placed(covered & frame.mask)
+        self._map, self._news = self._built(estimate, self._placed), []
 
     def solve(self) -> Solution:
         """The solution of everything added so far."""
@@ -268,7 +268,7 @@ class Tracker:
         data = self._store.now
         if not data.continues(self._data):
             # What has come tells more of earlier measurements: the map is made anew.
-            self._map = self._built(self._map.estimate(), self._names)
+            self._map = self._built(self._map.estimate(), self._placed)
         elif news:
             self._map.add(self._store.newest(merged(news)))
         self._data = data
@@ -286,7 +286,7 @@ class Tracker:
             self._store.treat(replace(before, quarantined=()))
             raise error
         self._store.treat(before.excluding(faulty))
-        self._map = self._built(self._good[1], self._names)
+        self._map = self._built(self._good[1], self._placed)
         return self._map.update()
 
     def _works(self, excluded: Excluded) -> bool:
@@ -294,15 +294,15 @@ class Tracker:
         assert self._good is not None
         graph = self._store.treated(self._store.treatment.excluding(excluded)).graph
         try:
-            PlacedMap(self._frame(graph), self._names, self._good[1], self._config).update()
+            PlacedMap(self._frame(graph), self._placed, self._good[1], self._config).update()
         except FAILURES:
             return False
         return True
 
-    def _built(self, estimate: Estimate, names: Sequence[str]) -> PlacedMap:
-        """The map of the whole graph from an estimate of a part, what is named being placed."""
+    def _built(self, estimate: Estimate, placed: Sequence[int]) -> PlacedMap:
+        """The map of the whole graph from an estimate of a part, with what is `placed`."""
         self._data = self._store.now
-        return PlacedMap(self._frame(self._data.graph), names, estimate, self._config)
+        return PlacedMap(self._frame(self._data.graph), placed, estimate, self._config)
 
     def _frame(self, graph: Graph) -> Frame:
         anchored, name = self._frame_key or (None, None)
@@ -340,7 +340,7 @@ class Tracker:
             audited_sequence=self._audited, ruled=store.treatment.rulings.revision,
             doubt='; '.join(places.contradictions.values()) or (
                 REFUSED if verdict is not None and verdict.withheld == REFUSED else ''),
-            placed=self._names, anchored=frame[0],
+            placed=self._placed, anchored=frame[0],
             quarantined=store.treatment.quarantined,
             covariances=places.covariances, protection=places.protection,
             noise={} if verdict is None else verdict.noise.sigmas)
@@ -372,7 +372,7 @@ class Tracker:
         reason = f'the solve failed: {text}'
         return replace(
             self._unsolved(reason, SolveStatus.FAILED, begin), doubt=reason,
-            findings=self._findings(), placed=self._names,
+            findings=self._findings(), placed=self._placed,
             quarantined=self._store.treatment.quarantined)
 
     def _unsolved(self, reason: str, status: SolveStatus, begin: float) -> Solution:

@@ -39,7 +39,7 @@ def beside_whole_solves(session, increments):
     for one in increments:
         solution = ticks(session, [one])[-1]
         frame = frame_of(session.graph, session.config)
-        placed = frame.named(solution.placed)
+        placed = frame.among(solution.placed)
         placed[len(frame.segments):] |= frame.graph.landmarks.fixed
         chosen = frame.restricted(placed)
         yield solution, run(chosen.graph, session.config, chosen.of(solution.estimate))
@@ -168,7 +168,7 @@ def test_a_tail_ends_in_the_basin_of_the_map_where_composed_odometry_does_not(se
         known = first_poses(best, int(share * graph.n_poses))
         tail = with_tail(graph, frame.segments, frame.mask, known, config(), frame.anchored)
         assert np.array_equal(tail.translation[:len(known.translation)], known.translation)
-        solved = PlacedMap(frame, sorted(frame.names(frame.mask)), tail, config())
+        solved = PlacedMap(frame, frame.placed(frame.mask), tail, config())
         for _ in range(5):
             solved.update()
         assert solved.cost == pytest.approx(least, rel=1e-3)
