@@ -75,6 +75,8 @@ class Publishers:
             return node.create_publisher(kind, topic, profile, event_callbacks=NO_EVENTS)
 
         self._tf = publisher(TFMessage, '/tf', TRANSFORMS)
+        self._transforms: dict[str, TransformStamped] = {}
+        """Of the robots in `map_to_odom`, to be sent with newer and newer stamps."""
         self._stated: dict[str, Array] = {}
         """T_map_odom (4, 4) of every robot whose pose is published, located or not."""
         self._paths: dict[str, Publisher] = {}
@@ -109,6 +111,7 @@ class Publishers:
         self.corrections_m = picture.corrections(
             self.map_to_odom.transforms, transforms, self._pipeline.frontend.latest_odometry)
         self.map_to_odom.update(transforms)
+        self._transforms = {robot: self._transform(robot, T) for robot, T in transforms.items()}
         self._covariances = solution.covariances
         self._keyframe_xyz = {
             robot: xyz(solution.estimate.translation[row:row + 1])[0]
@@ -140,24 +143,24 @@ class Publishers:
 
     def broadcast(self, withheld: Callable[[str], bool]) -> None:
         """Send map -> odom of every located robot that is not withheld, stamped ahead of now."""
-        sent = {robot: transform for robot, transform in self.map_to_odom.transforms.items()
-                if not withheld(robot)}
+        sent = [robot for robot in self.map_to_odom.transforms if not withheld(robot)]
         if not sent or not self._config.node.publish.tf:
             return
         stamp = self.map_to_odom.next_stamp_ns(
             self._now_ns(), int(self._config.node.tf_tolerance_s * 1e9))
         if stamp is None:
             return
-        frames = self._config.frames
-        message = TFMessage()
-        for robot, transform in sent.items():
-            stamped = TransformStamped()
-            stamped.header.stamp = time_message(stamp)
-            stamped.header.frame_id = frames.map
-            stamped.child_frame_id = self._config.topic(frames.odom, robot)
-            fill_pose(stamped.transform.translation, stamped.transform.rotation, transform)
-            message.transforms.append(stamped)
-        self._tf.publish(message)
+        stamped, time_of_all = [self._transforms[robot] for robot in sent], time_message(stamp)
+        for transform in stamped:
+            transform.header.stamp = time_of_all
+        self._tf.publish(TFMessage(transforms=stamped))
+
+    def _transform(self, robot: str, T_map_odom: Array) -> TransformStamped:
+        message, frames = TransformStamped(), self._config.frames
+        message.header.frame_id = frames.map
+        message.child_frame_id = self._config.topic(frames.odom, robot)
+        fill_pose(message.transform.translation, message.transform.rotation, T_map_odom)
+        return message
 
     @property
     def followed(self) -> bool:
