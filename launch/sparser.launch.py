@@ -37,7 +37,8 @@ def generate_launch_description() -> LaunchDescription:
         ('journal', 'auto',
          'folder that keeps what is needed to go on after a crash; auto: sparser in $ROS_HOME '
          '(~/.ros), none with a bag; none; empty: as in params_file'),
-        ('resume', 'false', 'true: go on with the newest session in the journal'),
+        ('resume', '',
+         'true: go on with the newest session in the journal; empty: as in params_file'),
         ('lifecycle', 'false',
          'true: wait for a lifecycle manager, such as that of Nav2, to configure and activate'),
         ('respawn', 'false', 'start the node again when it ends'),
@@ -122,8 +123,9 @@ def _kept(given: dict[str, str]) -> list[dict[str, str | bool]]:
     if folder == 'auto':
         home = Path(os.environ.get('ROS_HOME', '~/.ros')).expanduser()
         folder = 'none' if given['bag'] else str(home / 'sparser')
-    parameters: dict[str, str | bool] = {
-        'node.journal.resume': _is_true('resume', given['resume'])}
+    parameters: dict[str, str | bool] = {}
+    if given['resume']:
+        parameters['node.journal.resume'] = _is_true('resume', given['resume'])
     if folder:
         parameters['node.journal.directory'] = '' if folder == 'none' else folder
     if given['map_file']:

@@ -88,6 +88,9 @@ class SparserConfig:
             refuse(group.min_m >= group.max_m,
                    f'{name}.min_m: {group.min_m} must be below {name}.max_m')
         check_vector(self.fixes.datum, (3,), 'fixes.datum')
+        if self.backend.gauge_initial_pose:
+            check_vector(self.backend.gauge_initial_pose, (3 if self.dimension == 2 else 6,),
+                         'backend.gauge_initial_pose')
         refuse(self.fixes.topic and 'NavSatFix' in self.fixes.type and not self.fixes.datum,
                'fixes.datum: NavSatFix needs latitude, longitude and height of the map origin')
         for name, vectors, sizes in (

@@ -194,7 +194,8 @@ class SparserNode(Node):
         if wanted and jumped:
             self.reset(self.alarms.clock.words, restart_stamps=True)
         elif wanted and self.pipeline.frontend.time_jump:
-            self.reset('the stamps of the odometry jumped back')
+            # Those of TF go back as well, unless the clock is still where it was.
+            self.reset('the stamps of the odometry jumped back', restart_stamps=True)
         self.pipeline.intake()
         while self.pipeline.thinned:
             self.get_logger().info(self.pipeline.thinned.pop(0))

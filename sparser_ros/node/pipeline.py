@@ -239,7 +239,7 @@ class Pipeline:
         if self.rulings != self.rulings.lasting():
             self.rulings = self.rulings.lasting()
             self.worker.rule(self.rulings)
-        self.recording.restart(self.config, self.rulings)
+        self.recording.restart(self.rulings)
         self.worker.reset()
         self._begin()
 

@@ -77,7 +77,8 @@ class Services:
         solution = pipeline.worker.audited_solution or pipeline.solution
         failed = pipeline.worker.state.failed
         if solution is None or failed:
-            response.message = f'failed: {failed}'
+            response.message = (
+                f'failed: {failed}' if failed else 'all data were forgotten meanwhile')
             return response
         response.success = solution.status.solved
         response.message = (

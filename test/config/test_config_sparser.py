@@ -115,6 +115,7 @@ def test_both_forms_and_dotted_names(tmp_path):
     ({'sightings.min_m': 200.0}, 'sightings.min_m'),
     ({'attitudes.topic': '/imu', 'robots': ['A', 'B'], 'dimension': 3}, 'attitudes.topic'),
     ({'ranges.bias_m': float('inf')}, 'ranges.bias_m'),
+    ({'backend.gauge_initial_pose': [1.0, 2.0]}, 'backend.gauge_initial_pose'),
     ({'radios': {'a': {'beacon': 'a', 'position': [0.0, float('-inf')]}}}, 'position'),
     ({'backend': {'integrity': {'widen_odometry': True}}}, 'backend.integrity.widen_odometry'),
 ])

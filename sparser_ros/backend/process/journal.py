@@ -268,10 +268,14 @@ class Writer(threading.Thread):
     def _forget(self) -> None:
         """While the disk refuses: keep what memory bears, and nothing that a newer state replaces.
         """
-        total, needed, kept = 0, 0, deque[Record | int]()
+        total, needed, mapped, kept = 0, 0, False, deque[Record | int]()
         for item in reversed(self._waiting):
             if isinstance(item, int):
-                needed = 0
+                needed, mapped = 0, False
+            elif item.kind == MAP:
+                if mapped:
+                    continue
+                mapped = True
             elif item.kind in _REPLACED:
                 total += item.size
                 if item.number < needed or (item.size and total > MAX_WAITING_BYTES):

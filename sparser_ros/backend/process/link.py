@@ -202,7 +202,8 @@ class Link:
         self._drop()
         delay = RESPAWN_DELAY_S * 2 ** min(self._failures, 10)
         self._failures += 1
-        self.text = f'the {self._loop.NAME} process was lost ({error or code}); starting it again'
+        self.text = (
+            f'the {self._loop.NAME} process was lost ({str(error) or code}); starting it again')
         self._closing.wait(min(delay, MOST_DELAY_S))
 
     def _drop(self) -> None:

@@ -27,10 +27,12 @@ from .journal import MAP_NUMBER, Record, Writer
 from .worker import NO_RULINGS, KeptMap
 
 Deserialise = Callable[[str, bytes], Any]
-NOT_INPUT = ('node', 'backend', 'solver')
+NOT_INPUT = ('node', 'backend', 'solver', 'calibration')
 """Sections of the configuration that the front-end does not read."""
 LOADED = 'radios_loaded'
 """Set in the begin of a session whose radios are not those of the parameters, but of a map."""
+FORGETS = 'forgets'
+"""Set in the begin of a session in place of one that was forgotten."""
 MERGED = 64
 """So many increments become one record."""
 STATE_ROOMS, MAP_ROOMS = ('frontend', 'graph', 'config'), ('backend', 'graph', 'solver')
@@ -181,17 +183,18 @@ class Recording:
             return -1
         return self._write(journal.RULINGS, rulings.values())
 
-    def restart(self, config: SparserConfig, rulings: Rulings) -> None:
-        """All data are forgotten; the front-end begins another session with this configuration."""
+    def restart(self, rulings: Rulings) -> None:
+        """All data are forgotten; the front-end begins another session."""
         self._kept = None
         if self._writer is None:
             return
         if self._pending:
             self._write_messages(journal.NO_TAKE)
-        before = self.session
+        # A front-end that was resumed has the values with which it began, whatever the parameters.
+        before, config = self.session, self.frontend.config
         self.session = Session(
             {**begin_values(config, rulings, dict(self.frontend.frames.parents)),
-             LOADED: config.radios != self._config.radios},
+             LOADED: config.radios != self._config.radios, FORGETS: True},
             self._next_session, next_number=before.next_number, notes=before.notes)
         self._next_session, self._bytes = self._next_session + 1, 0
         self._writer.inbox.put(self.session.number)
@@ -282,11 +285,12 @@ def _session(number: int, path: Path) -> Session | None:
     if MAP_NUMBER in damaged:
         notes = ['the map as it was is damaged']
     kinds = {record.kind for record in records}
-    if not kinds & {journal.MESSAGES, journal.STATE} and not damaged:
+    begin: dict[str, Any] = next((record.body for record in records
+                                  if record.kind == journal.BEGIN), {})
+    if not kinds & {journal.MESSAGES, journal.STATE} and not damaged and not begin.get(FORGETS):
         return None
-    if journal.BEGIN not in kinds:
+    if not begin:
         raise SparserError(f'{path}: its configuration cannot be read')
-    begin = next(record.body for record in records if record.kind == journal.BEGIN)
     rulings = next((record.body for record in reversed(records)
                     if record.kind == journal.RULINGS), begin['rulings'])
     state, graph, after = _newest_state(records)
@@ -295,9 +299,11 @@ def _session(number: int, path: Path) -> Session | None:
         raise SparserError(
             f'{path} is damaged: no state of the front-end in it can be read, with the increments '
             'before. It stays as it is: restore it from a copy to go on with that map')
+    lost = _lost(0 if state is None else state.before, after)
     if damaged:
-        lost = _lost(0 if state is None else state.before, after)
         notes.append(f'{len(damaged)} records of {path} are damaged, {lost} messages with them')
+    elif lost:
+        notes.append(f'{lost} messages are not in {path}: it could not be written then')
     last = records[-1]
     return Session(
         begin, number, bool(damaged), last.number + 1, last.before + len(_messages(last)),

@@ -208,7 +208,10 @@ class AuditorLoop(_Loop):
         elif packet.kind == wire.THIN and self._tracked is not None:
             self._tracked = tracked_of(self._tracked, packet.values['to'])
         elif packet.kind == wire.RESET:
-            self._tracked, self._calibration = None, LiveCalibration()
+            self._tracked, self._compared, self._calibration = None, None, LiveCalibration()
+            # What audits of the forgotten map owe is forgotten, too.
+            self._rest, self._scratch_anyway_s = AuditRest(time.monotonic()), math.inf
+            self._calibrate_from_s = 0.0
         elif packet.kind == wire.RULINGS:
             self._rulings = packet.body
             self.estimator.rule(self._rulings)

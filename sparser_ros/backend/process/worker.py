@@ -287,7 +287,9 @@ class SolverWorker:
     # -- for the links' threads
 
     def _all_for_tracker(self) -> list[bytes]:
-        messages = [self._beginning(), *self._all_increments()]
+        # It was started with the configuration of that moment.
+        messages = [
+            self._beginning(), wire.message(wire.CONFIGURE, self._config), *self._all_increments()]
         if self._verdict_message:
             messages.append(self._verdict_message)
         if self._busy:
@@ -297,6 +299,7 @@ class SolverWorker:
     def _all_for_auditor(self) -> list[bytes]:
         messages = [
             self._beginning(),
+            wire.message(wire.CONFIGURE, self._config),
             wire.message(wire.PAUSE, paused=self._paused),
             wire.message(wire.RULINGS, self._rulings),
             *self._all_increments()]

@@ -75,7 +75,7 @@ class Tracker:
         """Whether the verdict came after the last solution."""
         self._news: list[Increment] = []
         self._good: tuple[int, Estimate] | None = None
-        """Sequence and estimate of the last tick that succeeded."""
+        """Sequence and estimate of the last tick that succeeded, or of a verdict adopted since."""
         self._announced: tuple[Finding, ...] = ()
         self._located: frozenset[str] = frozenset()
         """Robots that the last solution had located."""
@@ -89,10 +89,10 @@ class Tracker:
 
     @config.setter
     def config(self, config: SparserConfig) -> None:
-        self._config = config
-        if self._map is not None and self._good is not None:
-            self._map = self._built(self._good[1], self._placed)
-            self._news = []
+        before, self._config = self._config, config
+        if self._map is not None and (config.solver, config.backend) != (
+                before.solver, before.backend):
+            self._map, self._news = self._built(self._map.estimate(), self._placed), []
 
     @property
     def graph(self) -> Graph:
@@ -178,6 +178,7 @@ class Tracker:
             self._map, self._news = self._built(present, self._placed), []
             return
         self._map, self._placed, self._news = other, verdict.placed, []
+        self._good = verdict.sequence, verdict.estimate
         if good is not None:
             self._announced = trust.announcements(
                 self._store.graph, good, self._map.estimate(), self._located,

@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import re
 import shutil
+import sqlite3
 import sys
 import tempfile
 from pathlib import Path
@@ -14,7 +16,14 @@ from journal_world import Run, kept, no_objects, simulated
 from waiting import python, until
 
 from sparser_ros.backend.process import journal, wire
-from sparser_ros.backend.process.journal import GRAPH, MESSAGES, STATE
+from sparser_ros.backend.process.journal import (
+    GRAPH,
+    MAP,
+    MAP_NUMBER,
+    MESSAGES,
+    STATE,
+    Record,
+)
 from sparser_ros.backend.process.recording import Recording, newest
 from sparser_ros.backend.process.worker import KeptMap
 from sparser_ros.backend.session.rulings import Ruling, Rulings
@@ -191,7 +200,7 @@ def test_a_reset_begins_a_session_of_its_own(tmp_path, recording):
     """That before keeps the messages since its last take."""
     parameters, messages = recording
     run = Run(parameters, tmp_path).play(messages[:310])
-    run.recording.restart(run.config, run.start.rulings)
+    run.recording.restart(run.start.rulings)
     run.frontend.reset()
     run.increments.clear()
     run.play(messages[310:700], 310).close()
@@ -199,6 +208,50 @@ def test_a_reset_begins_a_session_of_its_own(tmp_path, recording):
         messages[:310], messages[310:700]]
     back = Run(parameters, tmp_path, resume=True).close()
     assert same(back.graph, run.graph) and back.start.messages == len(messages[310:700])
+
+
+def test_what_was_forgotten_does_not_come_back(tmp_path, recording):
+    """Also where nothing has come since, and where the front-end goes on with older values."""
+    parameters, messages = recording
+    Run(parameters, tmp_path).play(messages[:100]).close()
+    other = {**parameters, 'keyframes': {'distance_m': 3.0}}
+    run = Run(other, tmp_path, resume=True)
+    run.recording.restart(run.start.rulings)
+    run.frontend.reset()
+    run.increments.clear()
+    run.close()
+    run = Run(other, tmp_path, resume=True)
+    assert not run.start.messages and not run.increments
+    run.play(messages[100:300], 100).close()
+    assert same(Run(other, tmp_path, resume=True).close().graph, run.graph)
+
+
+def test_messages_that_were_never_written_are_told(tmp_path, recording):
+    parameters, messages = recording
+    Run(parameters, tmp_path).play(messages[:300]).close()
+    with contextlib.closing(sqlite3.connect(journal.path_of(tmp_path, 0))) as database:
+        database.execute('delete from records where number = 4')
+        database.commit()
+    run = Run(parameters, tmp_path, resume=True).close()
+    assert any(re.search(r'\d+ messages are not in', text) for text in run.start.notes)
+
+
+def test_while_the_disk_refuses_only_the_newest_map_and_state_wait(tmp_path):
+    journal.path_of(tmp_path, 0).mkdir()
+    writer = journal.Writer(tmp_path, 100.0)
+    for item in (0, Record(STATE, 1, 0, {'instead_of': 1}), Record(MESSAGES, 2, 0, []),
+                 Record(GRAPH, 3, 0, b''), Record(STATE, 4, 0, {'instead_of': 3}),
+                 *(Record(MAP, MAP_NUMBER, 0, (bytes([k]),)) for k in range(5)),
+                 Record(MESSAGES, 5, 0, [])):
+        writer.inbox.put(item)
+    until(lambda: writer.problem and writer.inbox.empty(), 'a refusal')
+    writer._forget()
+    assert [item if isinstance(item, int) else (item.kind, item.number, item.body)
+            for item in writer._waiting] == [
+        0, (GRAPH, 3, b''), (STATE, 4, {'instead_of': 3}), (MAP, MAP_NUMBER, (b'\x04',)),
+        (MESSAGES, 5, [])]
+    writer.inbox.put(None)
+    writer.join(10.0)
 
 
 def test_other_robots_begin_another_session_and_other_values_are_named(tmp_path, recording):

@@ -118,6 +118,28 @@ def test_a_tracker_in_a_wrong_basin_gets_a_better_map_in_one_step():
     assert auditor.audit(tracked_map(after)).kind is VerdictKind.AGREE
 
 
+@pytest.mark.parametrize('then', ['options', 'poison'])
+def test_what_comes_after_a_better_map_does_not_bring_the_old_one_back(then):
+    """Live options make the map anew, and data with which it cannot be solved are taken back."""
+    increments = world_of().increments(10)
+    session, good = audited(increments[:9])
+    tracker, verdict = session.tracker, session.auditor.audit()
+    wrong = in_a_wrong_basin(session, good)
+    tracker._map, tracker._good = tracker._built(wrong, good.placed), (8, wrong)
+    tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.BETTER_MAP))
+    if then == 'options':
+        solver = dataclasses.replace(tracker.config.solver, gradient_tolerance=1e-7)
+        tracker.config = dataclasses.replace(tracker.config, solver=solver)
+    else:
+        ranges = increments[9].ranges
+        tracker.add(increments[9].replaced(ranges=ranges.replaced(
+            precision=np.full(len(ranges), np.nan))))
+    after = tracker.solve()
+    assert (after.quarantined != ()) == (then == 'poison')
+    moved = after.estimate.translation[:len(good.estimate.translation)] - good.estimate.translation
+    assert np.max(np.abs(moved)) < 0.1
+
+
 def test_a_better_map_that_moves_a_located_robot_is_announced():
     session, good = audited(world_of().increments(10))
     wrong = in_a_wrong_basin(session, good)
