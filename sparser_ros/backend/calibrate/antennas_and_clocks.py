@@ -112,7 +112,8 @@ class AntennasAndClocks:
     def antennas(self) -> tuple[LeverRow, ...]:
         """All robots that have ranges."""
         values, sigmas = (
-            column[:self._levers].reshape(len(self.robots), -1).tolist()
+            column[:self._levers].reshape(
+                len(self.robots), self._levers // max(len(self.robots), 1)).tolist()
             for column in (self.value, self._sigma))
         return tuple(
             LeverRow(robot, tuple(value), tuple(sigma))

@@ -299,7 +299,7 @@ def _without_drifts(faults: Sequence[Fault], graph: Graph, table: Table) -> Tabl
     return table.replaced(height_m=height)
 
 
-def _drift_in_force(fault: Fault, model: LinearModel, _: IntegrityConfig) -> Hypothesis:
+def _drift_in_force(fault: Fault, model: LinearModel, _: IntegrityConfig) -> Hypothesis | None:
     return altimeter_drift(model, fault.subject, fault.spans[0])
 
 

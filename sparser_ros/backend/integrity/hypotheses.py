@@ -306,9 +306,14 @@ def altimeter_drifts(
     return hypotheses
 
 
-def altimeter_drift(model: LinearModel, name: str, span: Span) -> Hypothesis:
-    """The heights of a robot drift within a span."""
-    return _drift(model, name, span, _heights_of(model, name), 1)
+def altimeter_drift(model: LinearModel, name: str, span: Span) -> Hypothesis | None:
+    """The heights of a robot drift within a span; None where there is none since it began."""
+    if name not in model.graph.robots:
+        return None
+    heights = _heights_of(model, name)
+    if np.max(heights[1], initial=span[0]) <= span[0]:
+        return None
+    return _drift(model, name, span, heights, 1)
 
 
 def _heights_of(model: LinearModel, name: str) -> tuple[Index, Index, Array]:

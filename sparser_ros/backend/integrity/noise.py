@@ -160,6 +160,8 @@ def _clipped(parts: VarianceComponents, claim: Array) -> Array:
     Factors that are claimed count as `PRIOR_MEASUREMENTS` residuals.
     """
     share, factor = parts.share, np.ones(len(claim))
+    if not len(claim):
+        return factor
     total = share.sum(axis=0) + PRIOR_MEASUREMENTS
     for _ in range(_MOST_STEPS):
         most = _CLIP**2 * (parts.of_cell @ np.append(factor, 1.0))

@@ -169,7 +169,8 @@ def hidden_faults(
     common, common_shift = _sound(
         M[:, part], A[np.ix_(part, part)], s[part], (count[owner] + 2.0)[part])
     lone, lone_shift, evidence = _lone(
-        np.vstack([M, later.reshape(-1, k)]), A, s, kept, config.fault_size)
+        np.vstack([M, later.reshape(later.shape[0] * later.shape[1], k)]), A, s, kept,
+        config.fault_size)
     causes = [_cause(fault) for fault in kept]
     for without in beside.without:
         others = _instead(without, kept, own, bodies, config)

@@ -72,7 +72,6 @@ def uncertainty(
         # Odometry that began anew: all its segments, unless the newer ones are too loose to help.
         paths.append(own[pieces.segment])
     carried = np.tile(np.eye(d + problem.turns), (len(place), 1, 1))
-    carried[:, :d, d:] = rotation_jacobian(place)
     robot = np.concatenate([segments.robot, np.full(len(place) - b, -1)])
     # A robot stands where its newest segment ends.
     ends = robot < 0
@@ -80,7 +79,10 @@ def uncertainty(
 
     def beside(path: Mask) -> Array:
         """Motions in the frame in which the pieces of a path are at rest."""
-        return np.asarray(bodies - carried @ _rest(problem, path))
+        # About a point of the path: about a far origin of map they would cancel to rounding.
+        origin = problem.centers[:problem.pieces][path].mean(axis=0)
+        carried[:, :d, d:] = rotation_jacobian(place - origin)
+        return np.asarray(bodies - carried @ _rest(problem, path, origin))
 
     def beside_each_other(seen: Uncertainty) -> Uncertainty:
         """Each body relative to those others that are sure as `seen` from one path; where these
@@ -143,15 +145,15 @@ def _motions(problem: RigidProblem, pieces: Pieces, newest: Array) -> Array:
     return motion
 
 
-def _rest(problem: RigidProblem, own: Mask) -> Array:
+def _rest(problem: RigidProblem, own: Mask, origin: Array) -> Array:
     """(d + turns, unknowns): motion of the frame in which the pieces of a mask are at rest, by
-    least squares."""
+    least squares; turns are about an origin (d,)."""
     d, turns, count = problem.dimension, problem.turns, problem.pieces
     size = d + turns
     motion = np.zeros((problem.unknowns, size))
     body = motion[:count * size].reshape(count, size, size)
     body[:, :d, :d] = np.eye(d)
-    body[:, :d, d:] = rotation_jacobian(problem.centers[:count])
+    body[:, :d, d:] = rotation_jacobian(problem.centers[:count] - origin)
     body[:, d:, d:] = np.eye(turns)
     if problem.outside >= Outside.VERTICAL:
         motion[:, d:-1] = 0.0

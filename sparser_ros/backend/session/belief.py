@@ -408,7 +408,11 @@ def tick_places(
         if not verdict.withheld:
             located[:len(verdict.landmark_located)] = verdict.landmark_located
     if not anchored:
-        now = pinned(graph, estimate, located, config)
+        # A beacon that was moved, or misplaced, says nothing of the frame any more.
+        right = located & ~np.isin(graph.landmarks.names, store.treatment.released)
+        now = pinned(graph, estimate, right, config)
+        if now is None and pin is None:
+            now = pinned(graph, estimate, located, config)
         pin = pin if now is None else now
     if pin is not None:
         estimate = estimate.moved(np.eye(config.dimension), pin)

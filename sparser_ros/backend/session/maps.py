@@ -147,7 +147,8 @@ class PlacedMap:
         number = np.arange(len(bodies))
         point = (number >= len(poses)) & (number < len(poses) + len(marks))
         joint = in_map(own, solver.rotation[bodies], point)
-        variance = np.diag(joint).reshape(len(bodies), -1)[:, :solver.dimension]
+        d = solver.dimension
+        variance = np.diag(joint).reshape(len(bodies), d * (d + 1) // 2)[:, :d]
         number[np.any(variance > _LOST_M**2, axis=1)] = -1
         place = np.full(len(newest), -1, dtype=np.int64)
         place_of_landmark = np.full(len(self._landmark), -1, dtype=np.int64)

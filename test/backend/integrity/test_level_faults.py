@@ -131,6 +131,13 @@ def test_the_size_of_a_drift_is_taken_off_heights_as_the_linear_model_says(span,
         size * altimeter_drift(model, 'B', span).columns.toarray()[:, 0], atol=1e-9)
 
 
+def test_a_drift_is_nothing_where_no_height_tells_of_it():
+    graph, truth = flown(5)
+    model = linear_model(graph, truth, {})
+    for name, begin in ('B', STEPS + 1), ('C', 0):
+        assert altimeter_drift(model, name, (begin * STEP_NS, ONGOING)) is None
+
+
 @given(first=st.integers(0, STEPS - 2), count=st.integers(0, STEPS))
 def test_measurements_while_odometry_fails_count_in_no_table(first, count):
     """Heights tied to the last pose before a failure make a drift of what the robot has climbed."""

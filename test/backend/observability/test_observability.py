@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from backend_world import World, graph_of, longer
+from flying_world import flying_graph
 
 from benchmark.synthetic import noisy_edges
 from sparser_ros.backend.observability import alternatives
@@ -264,3 +265,17 @@ def test_hundreds_of_segments_are_compared_in_seconds():
     kept = alternatives._distinct(whole, starts, 0, APART_M, alternatives.MOST_STARTS)
     assert len(starts) < 10 * len(segments) and len(kept) == alternatives.MOST_STARTS
     assert time.monotonic() - begin < 20.0
+
+
+@pytest.mark.parametrize('verticals', [True, False])
+def test_sigmas_do_not_depend_on_where_map_has_its_origin(verticals):
+    """Coordinates of a national grid are of millions of metres."""
+    graph, truth = flying_graph(4, steps=40, verticals=verticals, heights=verticals)
+    sigmas = []
+    for far in (np.zeros(3), np.array([4.5e5, 5.4e6, 0.0])):
+        frame = frame_of(graph, SparserConfig(dimension=3, robots=list(graph.robots)), None)
+        seen = observe(frame.graph, truth.moved(np.eye(3), far), frame.segments, frame.gauge,
+                       ObservabilityConfig())
+        sigma = seen.sigma
+        sigmas.append(np.concatenate([sigma.position, sigma.heading, sigma.landmark]))
+    np.testing.assert_allclose(*sigmas, rtol=1e-3)
