@@ -6,6 +6,7 @@ from backend_world import ROBUST, config, errors_in_map, filled, graph_of, longe
 from flying_world import flying_graph
 
 from sparser_ros.backend.integrity.noise import Noise, mixture_cost, noise_of, white_range_noise
+from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.treatment import RANGE_NOISE, Treatment
@@ -101,29 +102,27 @@ def claiming(increment, robot, times):
         tau=rel.tau / square, kappa=rel.kappa / square))
 
 
-@pytest.mark.parametrize('times', [6.0, 0.2])
-def test_odometry_is_weighted_by_the_noise_that_it_has(times):
+@pytest.mark.parametrize(('times', 'parts'), [(6.0, 6), (0.2, 15)])
+def test_odometry_is_weighted_by_the_noise_that_it_has(times, parts):
     """Smaller noise counts at once, larger noise once it has shown for a window."""
-    world = two_robots(steps=300, seed=3)
+    world = two_robots(steps=20 * parts, seed=3)
     # The odometry of this world is twice as good as it claims.
-    parts = [claiming(one, 1, times / 2) for one in world.increments(15)]
-    session, sigma = Session(config(solver=ROBUST)), []
-    for one in parts:
-        session.add(one)
-        solution = session.solve(True)
-        sigma.append(np.exp(session.auditor.audit().treatment.noise.log_factor[
-            'odometry', 'B'] / 2))
+    increments = [claiming(one, 1, times / 2) for one in world.increments(parts)]
+    auditor, sigma = Auditor(config(solver=ROBUST)), []
+    for one in increments:
+        verdict = filled(auditor, [one]).audit()
+        sigma.append(np.exp(verdict.treatment.noise.log_factor['odometry', 'B'] / 2))
     # Of odometry that ranges hold from all sides little is known: the claim still counts.
     assert 1 / times < sigma[-1] < 0.6 if times > 1.0 else 1.4 < sigma[-1] < 1 / times
     if times < 1.0:
         window = int(IntegrityConfig().window_s / 10.0)
         # A step that noise has bent most may be taken for a jump meanwhile.
         np.testing.assert_allclose(sigma[:window], 1.0, atol=0.02)
-    rel = session.graph.relative_poses
-    claim = graph_of(parts).relative_poses.tau
+    graph = auditor._store.graph
+    rel, claim = graph.relative_poses, graph_of(increments).relative_poses.tau
     np.testing.assert_allclose(
-        (claim / rel.tau)[session.graph.poses.robot[rel.j] == 1], sigma[-1]**2, rtol=0.2)
-    assert {one.location for one in solution.robots} == {Location.LOCATED}
+        (claim / rel.tau)[graph.poses.robot[rel.j] == 1], sigma[-1]**2, rtol=0.2)
+    assert {one.location for one in verdict.segments} == {Location.LOCATED}
 
 
 def test_noise_far_beyond_its_claim_is_told():
