@@ -209,6 +209,11 @@ def heard(increments, growth=1.25, **backend):
     return session, ticks(session, increments)
 
 
+def in_force(session):
+    """All data of a session, under what its last audit has decided of them."""
+    return session.auditor._store.now
+
+
 def longer(data, metres):
     """An increment or a graph with ranges that are longer, by as much or by one length each."""
     return data.replaced(ranges=data.ranges.replaced(distance_m=data.ranges.distance_m + metres))

@@ -2,7 +2,16 @@
 
 import numpy as np
 import pytest
-from backend_world import World, added_up, errors_in_map, heard, longer, of_robot, two_robots
+from backend_world import (
+    World,
+    added_up,
+    errors_in_map,
+    heard,
+    in_force,
+    longer,
+    of_robot,
+    two_robots,
+)
 
 from sparser_ros.backend.integrity.faults import FAILED
 from sparser_ros.backend.session.graph_store import thinned
@@ -36,13 +45,12 @@ def wrong_seconds(world, found):
 @pytest.mark.parametrize('seed', range(3))
 def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
     world = world_of(seed)
-    session, found = heard(world.increments(PARTS), 1.1)
+    session, found = heard(world.increments(PARTS))
     assert wrong_seconds(world, found) <= 3.0
     last = found[-1]
     words = [one.text for one in last.findings if one.kind == 'odometry_failed']
     assert len(words) == 1 and words[0].startswith('the odometry of B does not hold from')
-    verdict = session.auditor.audit()
-    data = session.auditor._store.treated(verdict.treatment)
+    data = in_force(session)
     ends = data.whole.relative_poses.j[data.left_out('relative_poses')]
     steps = ends // 2
     assert np.all(ends % 2 == 1)
@@ -65,8 +73,8 @@ def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
 def test_ranges_between_two_robots_alone_do_not_tell_whose_odometry_failed(seed, blamed):
     """By chance it seems to be the one or the other: both are withdrawn."""
     world, other = world_of(seed, alone=True), 'AB'.replace(blamed, '')
-    session, found = heard(world.increments(PARTS), 1.1)
-    assert [fault.subject for fault in session.auditor.audit().treatment.of(FAILED)] == [blamed]
+    session, found = heard(world.increments(PARTS))
+    assert [fault.subject for fault in in_force(session).treatment.of(FAILED)] == [blamed]
     assert wrong_seconds(world, found) <= 5.0
     assert [one.location for one in found[-1].robots] == [Location.AMBIGUOUS] * 2
     assert any(f'the odometry of {other} fails instead of that of {blamed} fits as well'
@@ -76,8 +84,8 @@ def test_ranges_between_two_robots_alone_do_not_tell_whose_odometry_failed(seed,
 def test_it_is_only_reported_where_nothing_is_to_be_left_out():
     world = world_of()
     session, found = heard(
-        world.increments(PARTS), 1.1, integrity=IntegrityConfig(doubt_odometry=False))
-    assert not session.auditor.audit().treatment.of(FAILED)
+        world.increments(PARTS), integrity=IntegrityConfig(doubt_odometry=False))
+    assert not in_force(session).treatment.of(FAILED)
     assert wrong_seconds(world, found) <= 3.0
     # Ranges since then hold it where it is, and the bend stays in its past.
     assert errors_in_map(world, found[-1])[-1] < 1.0
@@ -91,16 +99,15 @@ def test_honest_odometry_stays_with_faulty_ranges(seed):
             len(one.ranges)) < 0.2
         of_b = of_robot(one.ranges, 1) & (step >= FROM) & (step < TO)
         made.append(longer(one, 4.0 * of_b + far * rng.uniform(2, 20, len(far))))
-    session, (*_, last) = heard(made, 1.1)
-    assert not session.auditor.audit().treatment.of(FAILED)
+    session, (*_, last) = heard(made)
+    assert not in_force(session).treatment.of(FAILED)
     assert [one.location for one in last.robots] == [Location.LOCATED] * 2
     assert np.max(errors_in_map(world, last)) < 0.5
 
 
 def test_what_is_left_out_stays_left_out_of_a_thinned_graph():
     world = world_of()
-    session, found = heard(world.increments(PARTS), 1.1)
-    session.auditor.audit()
+    session, found = heard(world.increments(PARTS))
     store = session.auditor._store
     before, edges = store.now.left_out('relative_poses'), store.whole.relative_poses
     old = store.whole.poses.stamp_ns[np.stack([edges.i[before], edges.j[before]], axis=1)]
