@@ -4,7 +4,6 @@ import numpy as np
 from faulty_world import graph, world
 
 from benchmark.calibration import RadioWorld
-from sparser_ros.graph import range_vectors
 from sparser_ros.graph.ends import range_ends
 
 
@@ -35,16 +34,3 @@ def radio_world(seed, known=(), scaled=False, dimension=2, steps=240, sigma_fact
             distance_m=measured, precision=ranges.precision / factor**2)),
         clean.replaced(ranges=ranges.replaced(distance_m=true)),
         place.truth, bias, scale)
-
-
-def with_antennas(world, places, measured=None):
-    """The measured ranges with the antennas of robots at these places, which nobody configured."""
-    graph, truth = measured or world.measured, world.truth
-    ranges, vector = graph.ranges, range_vectors(graph, truth)
-    moved = vector.copy()
-    for sign, endpoint in ((1, ranges.target), (-1, ranges.source)):
-        row = np.where(endpoint < 0, 0, endpoint)
-        place = np.array(places)[graph.poses.robot[row]] * (endpoint >= 0)[:, None]
-        moved += sign * np.einsum('kij,kj->ki', truth.rotation[row], place)
-    change = np.linalg.norm(moved, axis=1) - np.linalg.norm(vector, axis=1)
-    return graph.replaced(ranges=ranges.replaced(distance_m=ranges.distance_m + change))
