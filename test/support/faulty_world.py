@@ -1,10 +1,13 @@
 """Graphs of a small world with one fault in them, and their robust solutions."""
 
+from dataclasses import replace
+
 import numpy as np
-from backend_world import ROBUST, World, graph_of
+from backend_world import ROBUST, World, graph_of, longer
 
 from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.config.backend_config import IntegrityConfig
+from sparser_ros.graph import range_vectors
 from sparser_ros.solver import solve
 
 CENTRES = {2: [(-8, 0), (8, 3), (0, 9)], 3: [(-8, 0, 0), (8, 3, 1), (0, 9, -1)]}
@@ -54,6 +57,14 @@ def antenna_elsewhere(made, name, error_m):
             (end >= 0) & (made.poses.robot[np.maximum(end, 0)] == number), error_m)
         for lever, end in (('lever_source', ranges.source), ('lever_target', ranges.target))}
     return made.replaced(ranges=ranges.replaced(**levers))
+
+
+def beacon_moved(data, truth, number, way, rows):
+    """Data whose ranges `rows` are as they would be if a beacon (number) stood elsewhere."""
+    there = truth.landmarks + np.outer(np.arange(len(truth.landmarks)) == number, way)
+    before, after = (np.linalg.norm(range_vectors(data, replace(truth, landmarks=places)), axis=1)
+                     for places in (truth.landmarks, there))
+    return longer(data, np.where(rows, after - before, 0.0))
 
 
 def robots_exchanged(made, one, other):

@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from backend_world import longer
-from faulty_world import examined, graph, world
+from faulty_world import beacon_moved, examined, graph, world
 
 from sparser_ros.backend.integrity import doubts
 from sparser_ros.backend.integrity.faults import hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.stretches import beacon_steps, shifts
 from sparser_ros.config.backend_config import IntegrityConfig
-from sparser_ros.graph import range_directions, range_residuals, range_vectors
+from sparser_ros.graph import range_directions, range_residuals
 from sparser_ros.graph.ends import RangeEnds, range_ends
 
 ALARM, SIGMA = 1e-6, 0.1
@@ -80,23 +79,12 @@ def test_what_fills_most_of_the_time_or_lies_far_back_is_no_burst():
     assert all(one.end_s >= old.seconds.max() - CONFIG.memory_s for one in late)
 
 
-def moved(made, truth, name, way, begin_s):
-    """The ranges as they are where a beacon was carried by `way` at a time."""
-    number, ends = made.landmarks.names.index(name), range_ends(made)
-    rows = ends.at(ends.robots + number) & (ends.seconds >= begin_s)
-    places = truth.landmarks.copy()
-    places[number] += way
-    before = np.linalg.norm(range_vectors(made, truth), axis=1)
-    after = np.linalg.norm(range_vectors(made, type(truth)(
-        truth.rotation, truth.translation, places)), axis=1)
-    return longer(made, np.where(rows, after - before, 0.0)), rows
-
-
 def test_derivatives_agree_with_differences(dimension):
     place = world(2, dimension)
     made = graph(place, 2)
     way, sources = 1e-4 * np.ones(dimension), range_ends(made)
-    changed, rows = moved(made, place.truth, 'L1', way, 40.0)
+    rows = sources.at(sources.robots + 1) & (sources.seconds >= 40.0)
+    changed = beacon_moved(made, place.truth, 1, way, rows)
     model = linear_model(made, place.truth, {})
     step = doubts.Stretch(4, 'L1', np.flatnonzero(rows), 40.0, 90.0, lambda _: None, landmark=1)
     one = next(one for one in hypotheses_of(

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from backend_world import graph_of, heard, two_robots
+from backend_world import graph_of, heard, in_force, longer, two_robots
+from faulty_world import beacon_moved
 
 from sparser_ros.backend.integrity.faults import MOVED, ranges_of
 from sparser_ros.backend.integrity.places import move_of
@@ -20,23 +21,14 @@ def world(kind='curved', seed=3, **options):
     return two_robots(4, kind, steps=STEPS, seed=seed, **options)
 
 
-def with_lengths(increments, true, change):
-    """Ranges to the first beacon from the middle on, by place of the robot and true length."""
-    def changed(one):
-        distance = one.ranges.distance_m.copy()
-        for row in np.flatnonzero((one.ranges.target == ~0) & (one.ranges.source >= 2 * HALF)):
-            place = true.truth.translation[one.ranges.source[row]]
-            distance[row] = change(place, distance[row])
-        return one.replaced(ranges=one.ranges.replaced(distance_m=distance))
-
-    return [changed(one) for one in increments]
+def late(data):
+    """(k,): whether a range is one to the first beacon since the middle."""
+    return (data.ranges.target == ~0) & (data.ranges.source >= 2 * HALF)
 
 
-def moved(true, way):
-    """As if the first beacon had been moved."""
-    old = true.beacons[0]
-    return lambda place, length: max(
-        length + np.linalg.norm(place - old - way) - np.linalg.norm(place - old), 1e-3)
+def with_move(true, parts, way=WAY[2]):
+    """Increments as if the first beacon had been moved in the middle."""
+    return [beacon_moved(one, true.truth, 0, way, late(one)) for one in true.increments(parts)]
 
 
 def group(graph, most=60):
@@ -49,7 +41,7 @@ def group(graph, most=60):
 def test_a_beacon_that_was_moved_is_found_within_its_sigma(seed, dimension):
     true = world(seed=seed, dimension=dimension)
     way = WAY[dimension]
-    graph = graph_of(with_lengths(true.increments(4), true, moved(true, way)), dimension)
+    graph = graph_of(with_move(true, 4, way), dimension)
     move = move_of('L0', group(graph, 100), graph, true.truth, FLIP_COST)
     assert move is not None and move.landmark == 0
     np.testing.assert_array_equal(move.before, true.beacons[0])
@@ -59,20 +51,20 @@ def test_a_beacon_that_was_moved_is_found_within_its_sigma(seed, dimension):
     assert 'beacon L0 was moved by' in move.words('L0', 40.0)
 
 
-@pytest.mark.parametrize('change', [
-    lambda place, length: length + 2.0,
-    lambda place, length: length + abs(np.sin(97.0 * length)) * 8.0,
-    lambda place, length: length], ids=['one length', 'any lengths', 'as ever'])
+@pytest.mark.parametrize('added', [
+    lambda length: 2.0, lambda length: 8.0 * np.abs(np.sin(97.0 * length)), lambda length: 0.0],
+    ids=['one length', 'any lengths', 'as ever'])
 @pytest.mark.parametrize('seed', range(3))
-def test_other_faults_of_its_ranges_are_no_move(seed, change):
+def test_other_faults_of_its_ranges_are_no_move(seed, added):
     true = world(seed=seed)
-    graph = graph_of(with_lengths(true.increments(4), true, change))
+    graph = graph_of([longer(one, late(one) * added(one.ranges.distance_m))
+                      for one in true.increments(4)])
     assert move_of('L0', group(graph), graph, true.truth, FLIP_COST) is None
 
 
 def test_robots_on_a_line_do_not_tell_on_which_side_it_is():
     true = world('straight')
-    graph = graph_of(with_lengths(true.increments(4), true, moved(true, WAY[2])))
+    graph = graph_of(with_move(true, 4))
     rows = group(graph, 200)
     # Of one robot only: two lines that cross tell the sides apart.
     rows = rows[graph.ranges.source[rows] % 2 == 0]
@@ -89,7 +81,7 @@ def told(solution):
 
 def test_the_map_goes_on_with_the_new_place_and_says_so():
     true = world()
-    session, found = heard(with_lengths(true.increments(16), true, moved(true, WAY[2])), 1.1)
+    session, found = heard(with_move(true, 8))
     last = found[-1]
     told(last)
     assert all(one.location is Location.LOCATED for one in last.robots)
@@ -98,22 +90,21 @@ def test_the_map_goes_on_with_the_new_place_and_says_so():
     np.testing.assert_allclose(
         last.estimate.landmarks[0], place[0] + turn @ WAY[2], atol=0.15)
     np.testing.assert_allclose(last.estimate.landmarks[1:], place[1:], atol=0.15)
-    verdict = session.auditor.audit()
+    data = in_force(session)
     # Left out is what came before, and what came after it before it showed.
-    data = session.auditor._store.treated(verdict.treatment)
     rows, left_out = ranges_of('L0', data.whole), data.left_out('ranges')
     np.testing.assert_array_equal(left_out, rows[: len(left_out)])
     assert len(rows) // 2 <= len(left_out) < 0.6 * len(rows)
-    assert not any(one.open for one in verdict.treatment.faults)
+    assert not any(one.open for one in data.treatment.faults)
 
 
 @pytest.mark.parametrize('sigma_m', [0.0, 0.02], ids=['exact', 'with a prior'])
 def test_a_known_beacon_goes_on_at_its_new_place_where_others_hold_the_map(sigma_m):
     true = world(known=(0, 1, 2, 3))
-    increments = with_lengths(true.increments(16), true, moved(true, WAY[2]))
+    increments = with_move(true, 8)
     if sigma_m:
         increments[0] = with_priors(increments[0], sigma_m)
-    session, found = heard(increments, 1.1)
+    session, found = heard(increments)
     last = found[-1]
     places = true.beacons + np.eye(4)[:, :1] * WAY[2]
     np.testing.assert_allclose(last.estimate.landmarks, places, atol=0.15 if sigma_m else 0.1)
@@ -122,7 +113,7 @@ def test_a_known_beacon_goes_on_at_its_new_place_where_others_hold_the_map(sigma
     assert told(last).text.endswith('; set the position of its radio')
     assert last.anchored and last.landmark_located[0]
     assert all(one.location is Location.LOCATED for one in last.robots)
-    assert session.auditor.audit().treatment.released == ('L0',)
+    assert in_force(session).treatment.released == ('L0',)
     session.auditor.rule(Rulings(revision=1))
     assert session.auditor._store.graph.landmarks.fixed[0] == (not sigma_m)
 
@@ -140,9 +131,9 @@ def with_priors(increment, sigma_m):
 
 def test_one_of_two_known_beacons_keeps_its_place_and_its_ranges_stay_left_out():
     true = world(known=(0, 1))
-    session, found = heard(with_lengths(true.increments(16), true, moved(true, WAY[2])), 1.1)
+    session, found = heard(with_move(true, 8))
     np.testing.assert_allclose(found[-1].estimate.landmarks[:2], true.beacons[:2], atol=1e-9)
     told(found[-1])
-    assert session.auditor.audit().treatment.released == ()
+    assert in_force(session).treatment.released == ()
     for one in found[-1].robots:
         assert one.location is Location.LOCATED
