@@ -14,6 +14,7 @@ from backend_world import (
     filled,
     graph_of,
     heard,
+    in_force,
     longer,
     of_robot,
     two_robots,
@@ -57,17 +58,16 @@ def same(rows, wanted):
 
 
 def after(increments, **backend):
-    """A session that has heard the increments, its solution and its verdict."""
-    session, _ = heard(increments, **backend)
-    return session, session.solve(True), session.auditor.audit()
+    """(session, last solution, its data as the last audit has them), audited at every tick."""
+    session, (*_, solution) = heard(increments, 1.1, **backend)
+    return session, solution, in_force(session)
 
 
 def test_a_burst_of_one_length_counts_with_that_taken_off():
     true = world()
-    increments, burst = with_burst(true.increments(10))
-    session, solution, verdict = after(increments)
-    (fault,) = verdict.treatment.of(BURST)
-    data = session.auditor._store.treated(verdict.treatment)
+    increments, burst = with_burst(true.increments(7))
+    session, solution, data = after(increments)
+    (fault,) = data.treatment.of(BURST)
     assert same(fault.rows(data.whole), burst) and not len(data.left_out('ranges'))
     assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments)
     assert fault.size[0] == pytest.approx(4.0, abs=0.1) and fault.factor >= 2.0
@@ -83,9 +83,9 @@ def test_a_burst_of_one_length_counts_with_that_taken_off():
 def test_a_burst_of_many_lengths_is_left_out_and_named_and_its_robot_stays_where_it_is():
     true, rng = world(), np.random.default_rng(4)
     increments, burst = with_burst(
-        true.increments(10), lambda count: rng.uniform(1.0, 7.0, count))
-    session, solution, verdict = after(increments)
-    left_out = session.auditor._store.treated(verdict.treatment).left_out('ranges')
+        true.increments(7), lambda count: rng.uniform(1.0, 7.0, count))
+    session, solution, data = after(increments)
+    left_out = data.left_out('ranges')
     assert same(left_out, burst)
     assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments) - len(left_out)
     assert any(one.kind == 'range_burst' and one.subject == 'B' for one in solution.findings)
@@ -93,11 +93,11 @@ def test_a_burst_of_many_lengths_is_left_out_and_named_and_its_robot_stays_where
 
 
 def test_ranges_are_only_reported_where_nothing_is_to_be_doubted():
-    increments, _ = with_burst(world().increments(10))
-    session, solution, verdict = after(
+    increments, _ = with_burst(world().increments(7))
+    session, solution, data = after(
         increments, integrity=IntegrityConfig(doubt_ranges=False))
     assert any('radio B' in one.text for one in solution.findings)
-    assert not verdict.treatment.faults
+    assert not data.treatment.faults
     assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments)
 
 
@@ -182,7 +182,7 @@ def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
     for one in true.increments(10):
         session.add(one)
         solution = session.solve()
-        assert not session.auditor.audit().treatment.of(BURST)
+        assert not in_force(session).treatment.of(BURST)
     assert [one.subject for one in solution.findings if one.kind == 'odometry_failed'] == ['B']
     assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
 
