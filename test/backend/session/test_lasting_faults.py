@@ -1,5 +1,6 @@
 """Faults that last (radios, antennas, known beacons) are taken off the map, and told."""
 
+from functools import cache
 
 import numpy as np
 import pytest
@@ -99,11 +100,11 @@ def test_a_known_beacon_keeps_its_ranges():
 
 def test_a_length_that_is_over_is_taken_off_the_ranges_before():
     world, auditor = pair_world(steps=160), Auditor(options())
-    verdicts = verdicts_of(auditor, told(world, 'B', LENGTH_M, parts=16, end=4))
-    for verdict in verdicts[:4]:
+    verdicts = verdicts_of(auditor, told(world, 'B', LENGTH_M, parts=8, end=2))
+    for verdict in verdicts[:2]:
         assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(LENGTH_M, abs=0.05)}
-    faulty = sum(len(one.ranges) for one in world.increments(16)[:4])
-    for verdict in verdicts[4:]:
+    faulty = sum(len(one.ranges) for one in world.increments(8)[:2])
+    for verdict in verdicts[2:]:
         assert not verdict.treatment.radio_errors.bias_m
         rows, length_m = taken_off(auditor, verdict)
         assert np.all(rows < faulty)
@@ -120,9 +121,9 @@ def test_a_length_that_is_over_is_taken_off_the_ranges_before():
 @pytest.mark.parametrize('length_m', [LENGTH_M, -0.3])
 def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
     world, auditor = pair_world(steps=160), Auditor(options())
-    verdicts = verdicts_of(auditor, told(world, 'B', length_m, parts=16, begin=4))
-    honest = sum(len(one.ranges) for one in world.increments(16)[:4])
-    for verdict in verdicts[10:]:
+    verdicts = verdicts_of(auditor, told(world, 'B', length_m, parts=8, begin=2))
+    honest = sum(len(one.ranges) for one in world.increments(8)[:2])
+    for verdict in verdicts[5:]:
         assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(length_m, abs=0.05)}
         assert not verdict.unclear
         rows, taken_m = taken_off(auditor, verdict)
@@ -135,8 +136,8 @@ def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
 
 def test_odometry_that_jumps_is_no_length_that_began():
     world = pair_world(steps=160)
-    increments = world.increments(16)
-    increments[4].relative_poses.translation[world.names.index('B')] += [0.8, 0.0]
+    increments = world.increments(8)
+    increments[2].relative_poses.translation[world.names.index('B')] += [0.8, 0.0]
     verdicts = verdicts_of(Auditor(options()), increments)
     assert not any(verdict.treatment.radio_errors.bias_m for verdict in verdicts)
     assert any(one.kind.startswith('odometry') for one in verdicts[-1].findings)
@@ -185,10 +186,16 @@ def audited_elsewhere(world, auditor, error_m=ERROR_M, parts=1):
     return verdicts_of(auditor, made)[-1]
 
 
+@cache
+def misplaced(parts):
+    """A world whose robot B has its antenna elsewhere, and the verdict on it."""
+    world = pair_world(steps=60)
+    return world, audited_elsewhere(world, Auditor(options()), parts=parts)
+
+
 @pytest.mark.parametrize('parts', [1, 6])
 def test_an_antenna_elsewhere_is_told_by_axis_and_its_robot_located(parts):
-    world = pair_world(steps=60)
-    verdict = audited_elsewhere(world, Auditor(options()), parts=parts)
+    world, verdict = misplaced(parts)
     assert verdict.treatment.radio_errors == RadioErrors(
         {}, {'B': pytest.approx(ERROR_M, abs=0.06)})
     assert {one.kind for one in verdict.findings} == set(ANTENNA_AXES[:2])
@@ -206,7 +213,7 @@ def test_without_it_the_map_bends():
     assert not told_only.treatment.radio_errors
     assert [(one.kind, one.subject) for one in told_only.findings] == [('antenna_misplaced', 'B')]
     assert map_error_m(world, told_only.estimate) > 2 * map_error_m(
-        world, audited_elsewhere(world, Auditor(options())).estimate)
+        world, misplaced(1)[1].estimate)
 
 
 @pytest.mark.parametrize(('kind', 'seed', 'error_m'), [
