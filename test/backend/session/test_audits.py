@@ -12,6 +12,7 @@ from backend_world import (
     errors_in_map,
     filled,
     heard,
+    in_force,
     lived,
     longer,
     of_robot,
@@ -205,8 +206,8 @@ def test_odometry_that_begins_anew_is_unlocated_until_an_audit_places_it():
     session.add(b)
     after = session.solve(True)
     error = errors_in_map(world_of(), after)
-    if after.robots[1].location is Location.LOCATED:
-        assert np.max(error[1::2][-3:]) < 0.5
+    assert after.robots[1].location is Location.LOCATED
+    assert np.max(error[1::2][-3:]) < 0.5
     assert np.max(error[0::2]) < 0.3
 
 
@@ -264,7 +265,7 @@ def test_odometry_that_is_too_long_is_solved_for():
     increments = with_long_odometry()
     session, _ = heard(increments, 1.5)
     solution = session.solve(True)
-    errors = session.auditor.audit().treatment.odometry_errors
+    errors = in_force(session).treatment.odometry_errors
     assert list(errors.size) == [(SCALE, 'B')]
     share = errors.of(SCALE, 'B')
     assert share == pytest.approx(1 - 1 / 1.15, abs=0.01)
