@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+from functools import cache
 
 import numpy as np
 import pytest
@@ -206,21 +207,29 @@ def test_ticks_leave_no_cycles(world, kernel):
     assert not left
 
 
+ROBUST = SolverConfig(robust=RobustConfig(kernel='gm'))
+
+
+@cache
+def placed_among_beacons():
+    """Increments, the second beacon being heard late, and the solutions after each of them."""
+    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=MARKS[:, :2], seed=6, steps=60)
+    increments = tuple(
+        one if number >= 6 else one.replaced(ranges=one.ranges.take(one.ranges.target != -2))
+        for number, one in enumerate(world.increments(12)))
+    return increments, ticks(Session(config(solver=ROBUST)), increments)
+
+
 @pytest.mark.parametrize('configured', [True, False], ids=['by its radio', 'by the front-end'])
 def test_a_single_known_beacon_keeps_nobody_waiting(configured):
     """It fixes no frame: robots are placed as without it, and the map is put there once, later."""
-    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=MARKS[:, :2], seed=6, steps=60)
-    increments = [
-        one if number >= 6 else one.replaced(ranges=one.ranges.take(one.ranges.target != -2))
-        for number, one in enumerate(world.increments(12))]
-    robust = SolverConfig(robust=RobustConfig(kernel='gm'))
-    free = ticks(Session(config(solver=robust)), increments)
+    (first, *later), free = placed_among_beacons()
     known = {'L1': {'beacon': 'L1', 'position': [-40.0, 10.0, 0.0]}} if configured else {}
     if not configured:
         fixed = np.arange(4) == 1
-        increments[0] = increments[0].replaced(landmarks=Landmarks(
-            increments[0].landmarks.names, np.where(fixed[:, None], [-40, 10], np.nan), fixed))
-    put = ticks(Session(dataclasses.replace(config(solver=robust), radios=known)), increments)
+        first = first.replaced(landmarks=Landmarks(
+            first.landmarks.names, np.where(fixed[:, None], [-40, 10], np.nan), fixed))
+    put = ticks(Session(dataclasses.replace(config(solver=ROBUST), radios=known)), [first, *later])
     assert [locations(one) for one in put] == [locations(one) for one in free]
     assert all(state is LOCATED for state in locations(put[5]).values())
     assert 'once one of them is located' in ' '.join(one.text for one in put[5].findings)

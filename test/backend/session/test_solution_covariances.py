@@ -1,6 +1,7 @@
 """Covariances of solutions, and what they are relative to."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -114,31 +115,31 @@ def test_what_is_stated_does_not_depend_on_whose_start_the_map_is_relative_to(
     np.testing.assert_allclose(b.landmarks, expected, atol=1e-3 * expected.max())
 
 
-def solutions(seed, steps=36, ticks=12):
-    """Two robots 15 m apart that begin to move, and range each other: (solution, steps so far)."""
+@cache
+def solutions(seed, steps=36, parts=12):
+    """(world, solutions) of two robots 15 m apart that begin to move, and range each other."""
     bearing = np.random.default_rng(seed).uniform(-np.pi, np.pi)
     world = World(['curved', 'curved'], [
         np.zeros(2), 15 * np.array([np.cos(bearing), np.sin(bearing)])], steps=steps, seed=seed)
-    session = Session(config(robots=world.names, solver=KERNEL))
-    for increment in world.increments(ticks):
-        session.add(increment)
-        yield world, session.solve()
+    return world, ticks(
+        Session(config(robots=world.names, solver=KERNEL)), world.increments(parts))
 
 
 def test_a_place_that_may_be_the_mirrored_one_has_that_in_its_covariance():
     """Under a normal law three standard deviations hold all but 1 %, and 15 m are no noise."""
     floats, far = 0, 0
     for seed in range(5):
-        for world, solution in solutions(seed):
+        world, found = solutions(seed)
+        for solution in found:
             fix = solution.fixes['B']
             if fix is not Fix.FLOAT:
                 continue
             covariance = solution.covariances.of('B')[:2, :2]
             # The path of A is laid on its true place.
-            found = solution.estimate.translation
-            true = world.truth.translation[:len(found)]
-            turn, shift = align(found[::2], true[::2])
-            error = turn @ found[-1] + shift - true[-1]
+            place = solution.estimate.translation
+            true = world.truth.translation[:len(place)]
+            turn, shift = align(place[::2], true[::2])
+            error = turn @ place[-1] + shift - true[-1]
             floats += 1
             far += np.linalg.norm(error) > 3 * np.sqrt(np.trace(covariance))
     assert floats >= 30
@@ -148,7 +149,7 @@ def test_a_place_that_may_be_the_mirrored_one_has_that_in_its_covariance():
 @pytest.mark.parametrize('seed', [1, 2])
 def test_paths_of_others_are_shown_once_two_robots_are_placed(seed):
     alone = together = 0
-    for _, solution in solutions(seed):
+    for solution in solutions(seed)[1]:
         placed = [state.robot for state in solution.robots if state.location.placed]
         fixes = solution.fixes
         assert {robot for robot, fix in fixes.items() if fix is Fix.FIXED} <= set(solution.laid)
