@@ -24,35 +24,42 @@ def doubled(values):
     """With an allocation, a list and LAPACK, as kernels have them."""
     parts = [values, np.copy(values)]
     return np.linalg.solve(0.5 * np.eye(len(values)), 0.5 * (parts[0] + parts[1]))
+
+@compiled()
+def negated(value):
+    return -value
 '''
 USE = '''
-from kernel_of_test import doubled
+from kernel_of_test import doubled, negated
 import numpy as np, sys
-for kind in sys.argv[1:]:
-    print(doubled(np.array([1.0, 2.0, 3.0], dtype=kind)).tolist(), TABLES in sys.modules)
+for name in sys.argv[1:]:
+    found = doubled(np.array([1.0, 2.0, 3.0])).tolist() if name == 'heavy' else negated(
+        np.dtype(name).type(1))
+    print(found, TABLES in sys.modules)
 '''
 
 
-def run(folder, *kinds: str, **environment: str) -> list[str]:
+def run(folder, *names: str, **environment: str) -> list[str]:
     source = folder / 'kernel_of_test.py'
     if not source.exists():
         source.write_text(KERNEL)
     path = os.pathsep.join([str(folder), *sys.path])
     return python(
-        '-c', f'TABLES = {TABLES!r}\n{USE}', *kinds, PYTHONPATH=path,
+        '-c', f'TABLES = {TABLES!r}\n{USE}', *names, PYTHONPATH=path,
         NUMBA_CACHE_DIR=str(folder / 'kept'), **environment).stdout.splitlines()
 
 
 def test_a_kept_kernel_loads_without_tables(tmp_path):
-    assert run(tmp_path, 'f8') == ['[2.0, 4.0, 6.0] True']
-    assert run(tmp_path, 'f8') == ['[2.0, 4.0, 6.0] False']
+    assert run(tmp_path, 'heavy', 'f8') == ['[2.0, 4.0, 6.0] True', '-1.0 True']
     # Another type is compiled, after a kept one was loaded.
-    assert run(tmp_path, 'f8', 'f4') == ['[2.0, 4.0, 6.0] False', '[2.0, 4.0, 6.0] True']
-    assert run(tmp_path, 'f4', 'f8') == ['[2.0, 4.0, 6.0] False', '[2.0, 4.0, 6.0] False']
+    assert run(tmp_path, 'heavy', 'f8', 'f4') == [
+        '[2.0, 4.0, 6.0] False', '-1.0 False', '-1.0 True']
+    assert run(tmp_path, 'heavy', 'f4', 'f8') == [
+        '[2.0, 4.0, 6.0] False', '-1.0 False', '-1.0 False']
 
 
 def test_without_compiling_the_function_itself_is_used(tmp_path):
-    assert run(tmp_path, 'f8', NUMBA_DISABLE_JIT='1') == ['[2.0, 4.0, 6.0] False']
+    assert run(tmp_path, 'heavy', NUMBA_DISABLE_JIT='1') == ['[2.0, 4.0, 6.0] False']
 
 
 KERNELS = [path for path in sorted(Path(sparser_ros.linalg.__file__).parent.glob('*.py'))
