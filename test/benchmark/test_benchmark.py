@@ -85,10 +85,10 @@ def test_sphere_has_the_geometry_and_counts_of_create_sphere():
 
 
 def test_network_of_a_pose_graph_keeps_lengths_and_weights():
-    graph = sphere(laps=3)
+    graph = sphere(laps=2)
     network = network_of(graph).validate()
     edges = graph.relative_poses
-    assert (network.n_poses, network.n_landmarks) == (0, 150)
+    assert (network.n_poses, network.n_landmarks) == (0, 100)
     assert np.allclose(network.ranges.distance_m, np.linalg.norm(edges.translation, axis=1))
     assert np.array_equal(network.ranges.precision, edges.tau)
     result = solve(network, SolverConfig(init='random', rank=5, cost_tolerance=1e-9))
@@ -132,7 +132,7 @@ def test_gtsam_solves_the_same_objective(data: Path, tmp_path: Path, name: str, 
 
 
 def test_scale(tmp_path: Path):
-    assert scale.main(['--poses', '150', '300', '--runs', '2', '--out', str(tmp_path)]) == 0
+    assert scale.main(['--poses', '75', '150', '--runs', '2', '--out', str(tmp_path)]) == 0
     rows = json.loads((tmp_path / 'scale.json').read_text())['rows']
     assert [(row['graph'], row['result']) for row in rows] == [
         ('pose', 'converged'), ('pose', 'converged'), ('range', 'converged'),
@@ -152,12 +152,12 @@ def test_sphere_sweep(tmp_path: Path):
 def test_live_updates(data: Path, tmp_path: Path):
     assert incremental.main([
         '--data', str(data), '--sets', 'ranging', '--kernels', 'gm', '--graphs', 'range', 'pose',
-        '--poses', '600', '--out', str(tmp_path)]) == 0
+        '--poses', '300', '--out', str(tmp_path)]) == 0
     rows = json.loads((tmp_path / 'incremental.json').read_text())['rows']
     streamed = [row for row in rows if row['kernel'] == 'gm']
     assert streamed[-1]['poses'] == POSES
     synthetic_rows = [row for row in rows if row['kernel'] == 'none']
-    assert [row['poses'] for row in synthetic_rows] == [600, 600]
+    assert [row['poses'] for row in synthetic_rows] == [300, 300]
     assert all(row['whole_ms'] > 0 and row['followed_ms'] > 0 for row in synthetic_rows)
     assert all(row['gap_sigma'] < 0.2 for row in synthetic_rows)
     assert int(synthetic_rows[0]['followed'].split('/')[0]) > 10
