@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from graphs import random_graph
+from waiting import PATIENCE_S
 
 from sparser_ros.cli.main import main, parser
 from sparser_ros.cli.options import Reads, Writes
@@ -160,7 +161,7 @@ def test_devices_are_written_to_and_links_stay(here):
 
 def ran(*command, **options):
     """A command that has ended."""
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **options)
 
 
 def test_a_closed_pipe_and_a_full_disk(here):

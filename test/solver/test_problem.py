@@ -8,6 +8,7 @@ from graphs import random_graph
 from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from sparser_ros.graph import Estimate, Graph, cost, estimate_of
 from sparser_ros.solver.formulations import FORMULATIONS
@@ -25,17 +26,30 @@ from sparser_ros.solver.trust_region import StoppingRule
 DIMENSIONS = st.sampled_from((2, 3))
 
 
+def component_of_points(graph: Graph) -> np.ndarray:
+    """Poses, then landmarks: what measurements join has one number."""
+    edges = [(graph.relative_poses.i, graph.relative_poses.j),
+             (graph.ranges.source, graph.ranges.target),
+             (graph.sightings.i, graph.sightings.point)]
+    ends = np.concatenate(edges, axis=1)
+    rows = np.where(ends >= 0, ends, graph.n_poses + ~ends)
+    count = graph.n_poses + graph.n_landmarks
+    return connected_components(
+        sp.coo_array((np.ones(rows.shape[1]), tuple(rows)), shape=(count, count)), False)[1]
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), DIMENSIONS, st.booleans(), st.booleans())
 def test_cost_of_a_point_is_the_cost_of_the_graph(seed, d, levers, absolute):
     graph = random_graph(seed, d, levers=levers, absolute=absolute)
     problem, estimate = QuadraticProblem(graph), estimate_of(graph)
     y = problem.pack(estimate)
-    free = estimate.points[problem.kept]
-    if problem.C.shape[1] < problem.n_points - int(graph.landmarks.fixed.sum()):
-        # Deleted columns stand for the origin of their component: compare with one component.
-        return
-    residual = problem.A @ y + problem.C @ free
+    points, fixed = estimate.points.copy(), graph.n_poses + np.flatnonzero(graph.landmarks.fixed)
+    component = component_of_points(graph)
+    # A deleted column stands for the origin of its component.
+    for origin in np.setdiff1d(np.arange(problem.n_points), [*problem.kept, *fixed]):
+        points[component == component[origin]] -= estimate.points[origin]
+    residual = problem.A @ y + problem.C @ points[problem.kept]
     total = float(np.sum(problem.omega * np.sum(residual**2, axis=1)))
     assert total == pytest.approx(cost(graph, estimate), rel=1e-9)
 
