@@ -49,7 +49,7 @@ def beside_whole_solves(session, increments):
 def test_a_whole_solve_gains_nothing_on_a_tick(seed, dimension):
     world = world_of(seed, dimension=dimension)
     session = Session(settings(dimension=dimension))
-    pairs = list(beside_whole_solves(session, world.increments(20)))
+    pairs = list(beside_whole_solves(session, world.increments(12)))
     found = [solution for solution, _ in pairs]
     assert sum(followed(found)) >= 5
     # Three poses of a robot hardly determine the height of beacons: updates then end at their
@@ -83,7 +83,7 @@ def test_absolute_data_that_change_the_frame_are_not_followed():
 @pytest.mark.parametrize('dimension, gnc', [(2, True), (2, False), (3, True)])
 def test_robust_ticks_reject_what_is_false(dimension, gnc):
     world = world_of(1, dimension=dimension, steps=80)
-    increments, false = with_false_ranges(world.increments(25), 0.08)
+    increments, false = with_false_ranges(world.increments(15), 0.08)
     solver = SolverConfig(robust=RobustConfig(kernel='gm', gnc=gnc))
     session = Session(settings(dimension=dimension, solver=solver))
     pairs = list(beside_whole_solves(session, increments))
