@@ -9,6 +9,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Range
 
+from sparser_ros.node import alarms
 from sparser_ros.node.messages import time_message
 from sparser_ros.node.node import SparserNode
 
@@ -113,7 +114,9 @@ def test_silence_and_units_are_reported():
         assert not any('initialpose' in text for text in world.status.findings), 'it comes once'
 
 
-def test_two_nodes_that_publish_the_same_transforms_are_told():
+def test_two_nodes_that_publish_the_same_transforms_are_told(monkeypatch):
+    # Else a node that was killed would count.
+    monkeypatch.setattr(alarms, 'LEASE_S', 0.5)
     with World(THREAD) as world:
         others = [SparserNode(name, context=world.context, parameter_overrides=parameters(
             PARAMETERS | THREAD | {'robots': robots}))
