@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import random
 import signal
 import sys
 import time
@@ -35,11 +34,10 @@ SETTINGS = {
 class CrashWorld:
     """A node process, and a publisher of what its journal does not hold yet."""
 
-    def __init__(self, folder, seed=0, minutes=0.3, settings=None, **scene):
+    def __init__(self, folder, minutes=0.3, settings=None, **scene):
         self.folder = Path(folder)
         self.parameters, self.messages = simulated(self.folder / 'bag', minutes, **scene)
         self.journal = self.folder / 'journal' / 'sparser'
-        self.random = random.Random(seed)
         self.environment = isolated_environment()
         self.domain = int(self.environment['ROS_DOMAIN_ID'])
         self.file = self.folder / 'params.yaml'
@@ -91,18 +89,6 @@ class CrashWorld:
                 return False
             self.publishers[one.topic].publish(one.data)
         return True
-
-    def run(self, kills):
-        """Kill the node so often, then let it finish; returns its graph."""
-        for number in range(kills):
-            rest = self.missing()
-            with self.node() as process:
-                self.play(rest, 0.4 if number == 0 else self.random.uniform(0.1, 2.0))
-                self.kill(process)
-        rest = self.missing()
-        with self.node():
-            self.finish(rest)
-        return self.graph
 
     def kill(self, process):
         """SIGKILL, and wait until the process has gone."""
