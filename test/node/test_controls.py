@@ -120,9 +120,7 @@ def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
     """Maps are read in another process, and nothing that is no map is waited for."""
     scene, maps = Scene(), tmp_path / 'maps'
     for name, text in (
-        ('nested', '[' * 20_000), ('ring', '&a [*a]'), ('empty', '/**: {ros__parameters: {}}'),
-        ('robot', '/**: {ros__parameters: {radios: {A: {position: [1.0, 2.0]}}}}'),
-        ('short', '/**: {ros__parameters: {radios: {' + ', '.join(
+        ('nested', '[' * 20_000), ('short', '/**: {ros__parameters: {radios: {' + ', '.join(
             f'L{k}: {{position: [1.0, {k}]}}' for k in range(3000))),
     ):
         (maps / name).mkdir(parents=True)
@@ -132,13 +130,8 @@ def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
         world.map_of(scene.events)
         load, pipeline = world.asker(MapName, 'load'), world.node.pipeline
         keyframes = pipeline.graph.n_poses
-        for name, reason in (
-            ('/dev/zero', 'pipe or socket'), (str(tmp_path / 'pipe'), 'pipe or socket'),
-            ('hall', 'there are: short, robot, empty, ring, nested'), ('', 'there are: short'),
-            ('~nobody-of-this-name/x', 'no name of a map'),
-            ('nested', 'depth'), ('ring', 'values'), ('empty', 'the map has no beacon'),
-            ('robot', "'A' is a robot"), ('short', 'not YAML'),
-        ):
+        for name, reason in ((str(tmp_path / 'pipe'), 'pipe or socket'), ('nested', 'depth'),
+                             ('short', 'not YAML')):
             before = len(world.heard['/tf'])
             answer = load(name=name)
             assert len(world.heard['/tf']) > before, f'TF stood still while {name} was read'

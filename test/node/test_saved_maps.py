@@ -12,7 +12,7 @@ from sparser_ros.config import ConfigError, FormatError, SparserConfig, SparserE
 from sparser_ros.graph.finding import Finding
 from sparser_ros.io import atomic
 from sparser_ros.io.beacon_file import read
-from sparser_ros.node.saving import apart, found_radios, merged_radios, missing
+from sparser_ros.node.saving import apart, found_map, found_radios, merged_radios, missing
 
 
 def paths(world):
@@ -69,6 +69,22 @@ def test_a_save_says_what_it_lacks():
                            fixes={'A': Fix.FIXED})
     assert missing(none, ['L0']) == [
         'no beacon is located, so that no node can start in this map']
+
+
+@pytest.mark.parametrize(('name', 'text', 'reason'), [
+    ('/dev/zero', '', 'pipe or socket'), ('hall', '', 'there are: late, early'),
+    ('', '', 'there are: late, early'), ('~nobody-of-this-name/x', '', 'no name of a map'),
+    ('late', '&a [*a]', 'values'), ('late', '/**: {ros__parameters: {}}', 'the map has no beacon'),
+    ('late', '/**: {ros__parameters: {radios: {A: {position: [1.0, 2.0]}}}}', "'A' is a robot")])
+def test_a_map_that_is_none_is_refused_with_the_reason(tmp_path, name, text, reason):
+    for number, folder in enumerate(('early', 'late')):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'beacons.yaml').write_text(text)
+        os.utime(tmp_path / folder, (number, number))
+    config = SparserConfig.from_mapping(
+        {'robots': ['A'], 'node': {'save_directory': str(tmp_path)}})
+    with pytest.raises(SparserError, match=reason):
+        found_map(config, name)
 
 
 def test_configured_positions_stay():
