@@ -210,7 +210,7 @@ def parent(tmp_path, body):
         env={**os.environ, 'PYTHONPATH': paths})
 
 
-@pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT])
 def test_the_process_ends_with_its_parent(tmp_path, how):
     process = parent(tmp_path, 'while worker.state.restarting:\n    time.sleep(0.01)\n'
                      'print(worker.state.pid, flush=True)\ntime.sleep(1000)\n')
@@ -274,7 +274,7 @@ def test_an_audit_that_waits_for_a_processor_tells_that_others_are_busy(
     assert all('other processes keep all processors busy' in text for text in texts)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(share=st.floats(0.05, 1.0), audit_s=st.floats(0.01, 5.0), scratch_s=st.floats(0.01, 20.0),
        seed=st.integers(0, 100), free=st.floats(0.1, 1.0))
 def test_audits_and_starts_from_scratch_together_keep_the_share(
@@ -346,7 +346,7 @@ def test_a_bias_is_told_with_a_verdict_and_taken_off(monkeypatch):
                # Else the bias is taken off as a fault, without a calibration.
                integrity=IntegrityConfig(doubt_ranges=False)),
         calibration=CalibrationConfig(live=True, mode='apply'))
-    made = faulty_world.world(steps=120, known=range(6))
+    made = faulty_world.world(steps=60, known=range(6))
     found, costs, end = {}, [], time.monotonic() + PATIENCE_S
     with SolverWorker(options) as worker:
         for one in made.increments(4):
@@ -356,7 +356,7 @@ def test_a_bias_is_told_with_a_verdict_and_taken_off(monkeypatch):
             found = {one.subject: one for one in solution.findings if one.kind == BIAS}
             costs.append(solution.stats.cost_robust or solution.stats.cost_final)
             # An audit that is asked for comes before the steps of the calibration.
-            time.sleep(0.5)
+            time.sleep(1.5)
     assert found['B'].value == pytest.approx(0.4, abs=0.1)
     assert 'too long' in found['B'].text and 'that is taken off' in found['B'].text
     assert costs[-1] < 0.7 * costs[0]
