@@ -135,6 +135,34 @@ def test_a_robot_that_is_called_after_a_word_of_a_finding_has_its_covariance():
         solved.covariance('B')
 
 
+def test_numbers_may_be_names_of_robots_and_anchors():
+    odometry, (t, anchor, distance) = logs()
+    numbers = {'a': 1, 'b': 2, 'c': 3}
+    graph = from_logs(
+        {7: odometry}, {7: (t, np.array([numbers[name] for name in anchor]), distance)},
+        beacons={numbers[name]: place for name, place in ANCHORS.items()})
+    assert graph.robots == ('7',) and set(graph.landmarks.names) == {'1', '2', '3'}
+    assert np.all(graph.landmarks.fixed)
+
+
+@pytest.mark.parametrize('robot', [False, True])
+def test_tiny_graphs_end_in_an_answer(robot):
+    builder = Graph.builder()
+    if robot:
+        # A part that is map for its known beacon, and has no pose.
+        builder.add_odometry('A', [[1.0, 0.0]] * 3, 0.1, sigma_m=0.02, sigma_rad=0.01)
+        builder.add_prior('known', [1.0, 2.0], sigma_m=0.0)
+        builder.add_range('known', 'x', 2.0, sigma_m=0.1)
+    graph = builder.add_range('x', 'y', 3.0, sigma_m=0.1).build()
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', SolveWarning)
+        solved = solve(graph)
+    assert np.linalg.norm(solved.estimate.landmarks[-1] - solved.estimate.landmarks[-2]) == (
+        pytest.approx(3.0, abs=1e-3))
+    with pytest.raises(SparserError, match='no measurements'):
+        solve(graph.replaced(measurements={}))
+
+
 def test_heights_and_verticals_stay_where_the_first_pose_is_tilted():
     builder = Graph.builder(3)
     builder.add_odometry('A', [[1.0, 0.0, 0.0]] * 3, np.zeros(3), sigma_m=0.02, sigma_rad=0.01)

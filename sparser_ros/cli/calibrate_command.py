@@ -116,14 +116,22 @@ def _graph(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Gra
     if args.config:
         config, values = bag_parameters(args.data, args.config)
     else:
-        config = SparserConfig(robots=list(graph.robots)) if graph.robots else SparserConfig()
-        values = {'robots': list(config.robots)}
+        marks = graph.landmarks
+        values = {'dimension': graph.dimension, 'radios': {
+            marks.names[row]: {'beacon': marks.names[row], 'position': marks.position[row].tolist()}
+            for row in np.flatnonzero(marks.fixed)}}
+        if graph.robots:
+            values['robots'] = list(graph.robots)
+        config = SparserConfig.from_mapping(values)
     if not args.truth:
         return config, values, graph
     truth = graph_file.read(Path(args.truth))
-    if truth.n_poses != graph.n_poses:
+    same = (truth.dimension, truth.robots) == (graph.dimension, graph.robots) and all(
+        np.array_equal(getattr(truth.poses, name), getattr(graph.poses, name))
+        for name in ('robot', 'index'))
+    if not same:
         raise ConfigError(
-            f'--truth: {args.truth} has {truth.n_poses} poses, {args.data} has {graph.n_poses}')
+            f'--truth: {args.truth} has other poses than {args.data}, or in another order')
     return config, values, held_to(
         graph, truth.poses.translation, np.ones(graph.n_poses, dtype=bool), args.truth_sigma)
 

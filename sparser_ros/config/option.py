@@ -178,6 +178,16 @@ def flat(
             yield name, value
 
 
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested mappings merged; values of `over` replace those of `base`."""
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
 def nested(values: Mapping[Any, Any]) -> dict[str, Any]:
     """Dotted names unfolded and keys spelled as text.
 
@@ -192,9 +202,8 @@ def nested(values: Mapping[Any, Any]) -> dict[str, Any]:
             if not isinstance(place, dict):
                 raise ConfigError(f'{key}: {part!r} is both a value and a group')
         if isinstance(value, Mapping):
-            inner = nested(value)
             old = place.get(last)
-            place[last] = {**old, **inner} if isinstance(old, dict) else inner
+            place[last] = merged(old if isinstance(old, dict) else {}, nested(value))
         else:
             place[last] = value
     return result

@@ -34,9 +34,9 @@ from .inputs_config import (
     named,
 )
 from .node_config import NodeConfig
-from .option import build, nested, option, walk
+from .option import build, merged, nested, option, walk
 from .solver_config import LIVE_SOLVER, SolverConfig
-from .yaml_file import NODE, YamlFile, merged
+from .yaml_file import NODE, YamlFile
 
 ROS_OWN = ('use_sim_time', 'qos_overrides', 'start_type_description_service')
 """Parameters that rclpy itself owns; they may stand in the same file."""
@@ -170,7 +170,7 @@ class SparserConfig:
         """From a file in the ROS form (`/**: ros__parameters:`) or plain; errors name the file."""
         values = load_yaml(path)
         try:
-            return cls.from_mapping({**values, **overrides})
+            return cls.from_mapping(merged(nested(values), nested(overrides)))
         except ConfigError as error:
             raise ConfigError(f'{path}: {error}') from None
 

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -275,13 +275,3 @@ def _leaves(node: Node, prefix: str) -> Iterator[str]:
             yield from _leaves(value, f'{prefix}{key.value}.')
         else:
             yield f'{prefix}{key.value}'
-
-
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested mappings merged; values of `over` replace those of `base`."""
-    result = dict(base)
-    for key, value in over.items():
-        old = result.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
-    return result

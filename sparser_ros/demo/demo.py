@@ -31,7 +31,7 @@ from ..cli.console import (
 )
 from ..config import ConfigError, SparserError
 from ..config.backend_config import AuditConfig
-from ..config.yaml_file import merged
+from ..config.option import merged
 from .processes import Child, isolated_environment
 
 if TYPE_CHECKING:

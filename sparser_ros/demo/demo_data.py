@@ -16,10 +16,9 @@ import numpy as np
 
 from ..backend.session.solution import Fix
 from ..config import FormatError, SolverConfig, SparserError
-from ..config.option import nested
+from ..config.option import merged, nested
 from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
-from ..config.yaml_file import merged
 from ..frontend.counters import KINDS
 from ..frontend.draft_config import draft
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals

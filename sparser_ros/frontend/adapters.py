@@ -170,6 +170,10 @@ class LinkTrack:
         self._scale = options.scale
         self._last: dict[str, int] = {}
 
+    def reset(self) -> None:
+        """Forget the last frames."""
+        self._last.clear()
+
     def _name(self, role: int, number: int) -> str:
         role_name = ROLES[role] if 0 <= role < len(ROLES) else f'role{role}'
         return radio_name(self._format, number, role_name)
@@ -248,17 +252,23 @@ class SlamClosures:
                 yield link
                 continue
             start, from_key, end, to_key, values = link
-            ends = frozenset({(start, from_key), (end, to_key)})
-            if ends in self._told:
-                continue
             from_ns, to_ns = self._stamps.get((start, from_key)), self._stamps.get((end, to_key))
             if from_ns is None or to_ns is None:
                 yield Refused('closures', 'unknown_keyframe')
+                continue
+            # A system that starts again numbers its keyframes anew.
+            ends = frozenset({(start, from_ns), (end, to_ns)})
+            if ends in self._told:
                 continue
             measured = values()
             self._told.add(ends)
             yield ClosureSample(
                 start, from_ns, end, to_ns, received_ns, *measured, detector=self._detector)
+
+    def reset(self) -> None:
+        """Forget all keyframes, and what was told."""
+        self._stamps.clear()
+        self._told.clear()
 
     def _name(self, number: int) -> str:
         """Name of the system's robot id; the id itself where it has none."""

@@ -140,6 +140,11 @@ def _robots(topics: Mapping[str, int]) -> tuple[str, list[str]]:
     head = commonprefix(chosen).rstrip('0123456789')  # noqa: RUF071
     reverse = commonprefix([topic[::-1] for topic in chosen])  # noqa: RUF071
     tail = reverse[::-1].lstrip('0123456789')
+    # Names end at a word: those of alice and grace have more than their first letters.
+    words = re.search(r'[^0-9A-Za-z]|$', tail)
+    tail = tail[words.start() if words else 0:]
+    if any(len(topic) <= len(head) + len(tail) for topic in chosen):
+        head = head[:head.rindex('/') + 1]
     names = [topic[len(head):len(topic) - len(tail)] for topic in chosen]
     return f'{head}{{robot}}{tail}', names
 

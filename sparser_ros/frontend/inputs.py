@@ -81,6 +81,7 @@ class Inputs:
         self._config = config
         self._patterns: list[tuple[re.Pattern[str], str, RangeInput | SightingInput]] = []
         """Regular expression, kind and options of topics that are not known beforehand."""
+        self._remembering: list[LinkTrack | SlamClosures] = []
         self.routes: list[Route] = []
         """Topics whose names are known beforehand."""
         fixes = config.fixes
@@ -107,6 +108,11 @@ class Inputs:
             self._add(config.attitudes.topic, IMU_TYPE, 'attitudes', samples.attitude,
                       robot=OF_TOPIC)
         self._by_topic = {_key(route.topic): route for route in self.routes}
+
+    def reset(self) -> None:
+        """Forget what adapters remember of messages."""
+        for adapter in self._remembering:
+            adapter.reset()
 
     @property
     def pattern_kinds(self) -> frozenset[str]:
@@ -166,7 +172,8 @@ class Inputs:
         elif source.adapter == 'fields':
             self._add(source.topic, type_name, 'ranges', Fields(source), robot=OF_TOPIC)
         elif source.adapter == 'linktrack':
-            self._add(source.topic, type_name, 'ranges', LinkTrack(source))
+            self._remembering.append(link := LinkTrack(source))
+            self._add(source.topic, type_name, 'ranges', link)
         else:
             self._add(source.topic, type_name, 'ranges', samples.uwb_range,
                       samples.read_range if type_name == usual else None, scale=source.scale)
@@ -186,6 +193,7 @@ class Inputs:
                       source.adapter, '')}
         system = SlamClosures(source, self._config.robots) \
             if source.adapter != 'loop_closure' else None
+        self._remembering += [] if system is None else [system]
         for topic, type_name in topics.items():
             if system is None:
                 self._add(topic, type_name, 'closures', samples.loop_closure)

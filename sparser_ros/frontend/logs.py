@@ -48,14 +48,16 @@ def from_logs(
     attached to the nearest with the odometry in between, implausible data left out. What is left
     out is told by a SolveWarning. GraphError names an array that has the wrong shape.
     """
-    logs = {name: _table(name, rows) for name, rows in odometry.items()}
+    logs = {str(name): _table(str(name), rows) for name, rows in odometry.items()}
     widths = {rows.shape[1] for rows in logs.values()}
     if len(widths) != 1:
         raise GraphError('odometry: expected arrays of one robot or more, all with '
                          f'{" or all with ".join(text for text, _ in COLUMNS.values())}')
     dimension = 2 if widths == {4} else 3
-    heard = {name: _columns(name, *columns) for name, columns in ranges.items()}
-    unknown = [name for name in (*heard, *(lever_arms or {})) if name not in logs]
+    heard = {str(name): _columns(str(name), *columns) for name, columns in ranges.items()}
+    known = {str(name): where for name, where in (beacons or {}).items()}
+    arms = {str(name): arm for name, arm in (lever_arms or {}).items()}
+    unknown = [name for name in (*heard, *arms) if name not in logs]
     if unknown:
         raise GraphError(f'ranges: no odometry of robot {unknown[0]!r}; there is that of '
                          f'{", ".join(logs)}')
@@ -68,9 +70,9 @@ def from_logs(
         radios={
             **{name: {'beacon': name} for name in sorted(anchors - set(logs))},
             **{name: {'beacon': name, 'position': np.asarray(where, dtype=float).tolist()}
-               for name, where in (beacons or {}).items()},
+               for name, where in known.items()},
             **{name: {'robot': name, 'lever_arm': np.asarray(arm, dtype=float).tolist()}
-               for name, arm in (lever_arms or {}).items()}})
+               for name, arm in arms.items()}})
     # A stamp of zero would be an unknown one.
     starts = [rows[0, 0] for rows in logs.values()] + [t[0] for t, _, _ in heard.values() if len(t)]
     offset_ns = max(0, 1 - int(np.floor(min(starts)))) * _SECOND

@@ -148,7 +148,7 @@ class BagReader:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self.faults: list[str] = []
-        if self.path.suffix == '.bag':
+        if self.path.suffix == '.bag' and not self.path.is_dir():
             raise FormatError(
                 self.path, None, 'is a ROS 1 bag; convert it: rosbags-convert --src … --dst …')
         if not self.path.exists():

@@ -25,9 +25,9 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from ..config import ConfigError, FlatOption, build, check, walk
-from ..config.option import flat, nested
+from ..config.option import flat, merged, nested
 from ..config.sparser import ROS_OWN, SparserConfig
-from ..config.yaml_file import YamlFile, merged
+from ..config.yaml_file import YamlFile
 
 OUR_SHARE = 0.5
 """A block of another node of which at least this share are names of ours was meant for us."""

@@ -234,6 +234,7 @@ class Pipeline:
         `config` has other known beacons than before.
         """
         self.frontend.reset(config)
+        self.recording.inputs.reset()
         if config is not None:
             self.configure(config)
         if self.rulings != self.rulings.lasting():

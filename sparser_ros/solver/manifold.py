@@ -222,6 +222,8 @@ def reduce_rank(manifold: Manifold, y: Array, rank: int) -> Array:
     rest = np.delete(y, kept, axis=1)
     whole = not n or (manifold.homogenised and not manifold.upright)
     _, _, vt = np.linalg.svd(rest if whole else rest[: n * d], full_matrices=False)
-    turned = rest @ vt[: rank - len(kept)].T
+    # Fewer rows than columns, as of two points, have fewer directions.
+    turned = np.zeros((len(rest), rank - len(kept)))
+    turned[:, :len(vt)] = rest @ vt[: rank - len(kept)].T
     return manifold.nearest_point(
         np.insert(turned, kept - np.arange(len(kept)), y[:, kept], axis=1))

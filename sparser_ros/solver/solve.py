@@ -51,6 +51,8 @@ def solve(
     graph.validate()
     if graph.n_poses + graph.n_landmarks == 0:
         raise SolverError('the graph has no poses and no landmarks: nothing to solve')
+    if not graph.n_measurements:
+        raise SolverError('the graph has no measurements: nothing to solve')
     if config.certify and graph.free_scale:
         raise SolverError(
             'no certificate for poses of free scale: their rows of X_c are not bounded')

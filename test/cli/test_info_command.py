@@ -123,6 +123,18 @@ def test_a_graph(bag, tmp_path, capsys):
     assert 'missing: robot B: no measurement' in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(('topics', 'template', 'robots'), [
+    (['/alice/odom', '/grace/odom'], '/{robot}/odom', ['alice', 'grace']),
+    (['/robot/odom', '/robot_2/odom'], '/{robot}/odom', ['robot', 'robot_2']),
+    (['/uav/odom', '/uav2/odom'], '/{robot}/odom', ['uav', 'uav2']),
+    (['/alpha/odom', '/alpha_alpha/odom'], '/{robot}/odom', ['alpha', 'alpha_alpha']),
+    (['/a_x/odom', '/b_x/odom'], '/{robot}_x/odom', ['a', 'b'])])
+def test_names_of_robots_are_told_from_their_topics(topics, template, robots):
+    values, _ = draft([TopicSurvey(topic, ODOMETRY, 9) for topic in topics])
+    assert (values['odometry']['topic'], values['robots']) == (template, robots)
+    SparserConfig.from_mapping(values)
+
+
 def test_names_with_numbers_stay_whole():
     topics = [TopicSurvey(f'/cali/turtle0{k}/odom', ODOMETRY, 300) for k in (1, 3, 4)]
     topics += [TopicSurvey(f'/turtle0{k}/odom', ODOMETRY, 0) for k in (1, 3)]

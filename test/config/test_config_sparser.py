@@ -125,6 +125,16 @@ def test_errors_name_the_parameter(values, text):
     assert text in str(error.value)
 
 
+def test_groups_and_dotted_names_go_together(tmp_path):
+    """One replaces single values of the other, never a whole group."""
+    (tmp_path / 'c.yaml').write_text('ranges:\n  max_m: 500.0\n  inputs: {x: {topic: /x}}\n')
+    ranges = SparserConfig.from_yaml(tmp_path / 'c.yaml', ranges={'sigma_m': 0.2}).ranges
+    assert (ranges.max_m, ranges.sigma_m, list(ranges.inputs)) == (500.0, 0.2, ['x'])
+    both = SparserConfig.from_mapping({
+        'ranges.inputs.x.topic': '/x', 'ranges': {'inputs': {'y': {'topic': '/y'}}}})
+    assert sorted(both.ranges.inputs) == ['x', 'y']
+
+
 def test_what_a_position_may_be_uncertain_by_follows_from_limit_and_risk():
     for limit_m, risk in ((1.0, 0.05), (3.0, 0.05), (1.0, 0.2)):
         accepted = SparserConfig.from_mapping({'robots': ['A'], 'backend': {'observability': {

@@ -227,6 +227,12 @@ def test_rtabmap_graphs():
     assert np.diag(sample.covariance) == pytest.approx([0.25] * 3 + [0.01] * 3)
     assert decoded(found, '/B/mapData', message) == []
     assert len(decoded(found, '/A/mapData', message)) == 1
+    # A system that starts again numbers other keyframes like these; after a reset all is new.
+    later = M(graph=message.graph, nodes=[M(id=1, stamp=51.5), M(id=2, stamp=52.5)])
+    assert len(decoded(found, '/B/mapData', later)) == 1
+    assert decoded(found, '/B/mapData', later) == []
+    found.reset()
+    assert len(decoded(found, '/B/mapData', later)) == 1
 
 
 def satellite(latitude, longitude, altitude=0.0, status=0, kind=2):

@@ -106,7 +106,9 @@ def radio_model(
     stretch = -(length_m + parameters.pair_bias) / parameters.scale
     by_scale = model.columns(
         'ranges', np.arange(len(ranges)), (model.root_of_ranges * stretch)[:, None])
-    by_odometry = odometry_scales(model) @ sp.diags(-1 / (1 + parameters.odometry))
+    scales = -1 / (1 + parameters.odometry)
+    by_odometry = odometry_scales(model) @ sp.diags(scales) if len(scales) else (
+        sp.csc_matrix((len(model.residual), 0)))
     return model, sp.hstack(
         [radio_biases(model, parameters.ends), by_scale, by_odometry], format='csc')
 

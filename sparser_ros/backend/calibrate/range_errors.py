@@ -316,6 +316,8 @@ def variance_inflation(
     """
     squares = graph.ranges.precision * residual_m**2
     claimed = float(np.sum(clear))
+    if claimed <= 0:
+        return 1.0, 1.0
     bend = max(float(np.sum(clear - clear * (1 - clear) * squares)), _LEAST_BEND * claimed)
     robust = claimed / bend * max(1.0, float(np.sum(clear**2 * squares)) / bend)
     return max(1.0, robust), sharing(

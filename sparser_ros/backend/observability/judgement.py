@@ -222,17 +222,18 @@ def _free(case: _Case) -> tuple[Mask, tuple[Finding, ...], int]:
     tied[case.ties.first] = tied[case.ties.second] = True
     asked &= tied
     none = np.zeros(ground + 1, dtype=bool)
-    if not count and not graph.anchored:
+    posed = bool(np.any(part[:graph.n_poses]))
+    if not posed and not graph.anchored:
         return none, (), -1
     sides = _sides(case)
-    if count:
+    if posed:
         gauge = int(np.argmax(np.bincount(case.parts.of_pose[part[:graph.n_poses]])))
     frame: tuple[Finding, ...] = ()
     if graph.anchored:
         placed = none.copy()
         placed[ground] = True
         free = _moving(case, sides, placed, asked)
-        if not count or not free[gauge]:
+        if not posed or not free[gauge]:
             return free, (), -1
         missing = frame_missing(graph)
         if not missing:

@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -82,7 +83,12 @@ class StudyRun:
 def runs_of(bags: Sequence[Path], path: Path) -> list[StudyRun]:
     """All runs, bag by bag; ConfigError for a file that does not say what to run."""
     grid = _read(path)
-    sets = grid.get('sets') or {'': {}}
+    sets, seeds = grid.get('sets') or {'': {}}, grid.get('seeds') or [0]
+    for name, own in sets.items():
+        if not isinstance(own or {}, Mapping):
+            raise ConfigError(f'{path}: sets.{name}: expected parameters, got {own!r}')
+    if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
+        raise ConfigError(f'{path}: seeds: expected whole numbers, got {seeds}')
     varied = {name: value if isinstance(value, list) else [value]
               for name, value in (grid.get('parameters') or {}).items()}
     runs = []
@@ -93,7 +99,7 @@ def runs_of(bags: Sequence[Path], path: Path) -> list[StudyRun]:
         # A file named in the grid lies beside it.
         config = str((path.parent / config).resolve()) if config else ''
         for (name, own), values, seed in product(
-                sets.items(), product(*varied.values()), grid.get('seeds') or [0]):
+                sets.items(), product(*varied.values()), seeds):
             parameters = {**(own or {}), **dict(zip(varied, values, strict=True))}
             runs.append(StudyRun(str(bag.resolve()), config, str(name), int(seed), parameters))
     for run in {(r.config, json.dumps(r.parameters, default=str)): r for r in runs}.values():
@@ -133,7 +139,13 @@ def study(
         else in_processes(run_one, left, jobs))
     with place as futures:
         for future in as_completed(futures):
-            key, row = futures[future].key, future.result()
+            run = futures[future]
+            try:
+                key, row = run.key, future.result()
+            except BrokenProcessPool:
+                raise SparserError(
+                    f'{run.bag}: a process of the study was ended from outside, as for want of '
+                    'memory; begun anew, it goes on with fewer --jobs') from None
             report.write(store / f'{key}.json', row)
             rows[key] = row
             if progress is not None:
@@ -150,7 +162,7 @@ def run_one(run: StudyRun) -> dict[str, Any]:
         state = replay.run(run.bag, run.configuration())
         fields = replay.report_of(state, Path(run.bag).stem)
         nothing = replay.nothing_measured(state)
-    except (SparserError, ValueError, ArithmeticError, LookupError) as error:
+    except Exception as error:
         # One bag that fails must not end a night of others; its row says what happened.
         return {**row, 'status': 'failed', 'message': f'{type(error).__name__}: {error}',
                 'seconds': time.perf_counter() - begin}

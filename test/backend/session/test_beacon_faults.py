@@ -1,13 +1,25 @@
 """A beacon that was moved is found where its ranges have it now, and nowhere else."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from backend_world import graph_of, heard, in_force, longer, two_robots
+from backend_world import (
+    ROBUST,
+    config,
+    graph_of,
+    heard,
+    in_force,
+    longer,
+    ticks,
+    two_robots,
+)
 from faulty_world import beacon_moved
 
 from sparser_ros.backend.integrity.faults import MOVED, ranges_of
 from sparser_ros.backend.integrity.places import move_of
 from sparser_ros.backend.session.rulings import Rulings
+from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.graph import Landmarks, PointPriors
 
@@ -96,6 +108,20 @@ def test_the_map_goes_on_with_the_new_place_and_says_so():
     np.testing.assert_array_equal(left_out, rows[: len(left_out)])
     assert len(rows) // 2 <= len(left_out) < 0.6 * len(rows)
     assert not any(one.open for one in data.treatment.faults)
+
+
+def test_a_lone_known_beacon_that_is_moved_does_not_take_the_map_with_it():
+    """It alone says where map lies, and no more once it stands elsewhere."""
+    true = world(known=(0,))
+    options = replace(config(solver=ROBUST), radios={
+        'L0': {'beacon': 'L0', 'position': [*true.beacons[0], 0.0]}})
+    found = ticks(Session(options), with_move(true, 8))
+    before, after = found[3], found[-1]
+    told(after)
+    assert before.landmark_located[0] and not before.anchored and not after.anchored
+    np.testing.assert_allclose(
+        after.estimate.translation[0], before.estimate.translation[0], atol=0.3)
+    assert all(one.location is Location.LOCATED for one in after.robots)
 
 
 @pytest.mark.parametrize('sigma_m', [0.0, 0.02], ids=['exact', 'with a prior'])
