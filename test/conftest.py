@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from emulator import Emulator, compiler
 from hypothesis import settings
+from kernels import compiled_by_dev_run
 
 from sparser_ros.config import SolverError
 from sparser_ros.linalg.gpu.device import open_device
@@ -42,14 +43,12 @@ if os.environ.get('CI'):
     settings.load_profile('ci')
 
 _LONGEST = (
-    'test_printed_commands.py', 'backend/session/test_odometry_faults.py',
-    'backend/session/test_lasting_faults.py', 'benchmark/test_integrity.py',
-    'backend/session/test_exchanged_radios.py', 'backend/process/test_worker.py',
-    'backend/session/test_belief.py', 'backend/session/test_noise.py',
-    'backend/replay/test_absurd_messages.py', 'benchmark/test_benchmark.py', 'test_lint.py',
-    'demo/test_demo.py', 'node/test_crashes.py', 'node/test_controls.py',
-    'backend/session/test_beacon_faults.py', 'solver/test_compute_backend.py',
-    'backend/session/test_following.py', 'node/test_time_and_topics.py', 'node/test_old_data.py',
+    'test_printed_commands.py', 'benchmark/test_integrity.py', 'backend/process/test_worker.py',
+    'backend/session/test_odometry_faults.py', 'backend/session/test_exchanged_radios.py',
+    'backend/session/test_lasting_faults.py', 'test_lint.py', 'demo/test_demo.py',
+    'node/test_controls.py', 'node/test_crashes.py', 'backend/session/test_belief.py',
+    'backend/replay/test_absurd_messages.py', 'benchmark/test_benchmark.py',
+    'backend/session/test_noise.py', 'solver/test_compute_backend.py', 'node/test_old_data.py',
     'solver/test_certificate.py', 'node/test_intake.py', 'node/test_node.py',
     'backend/replay/test_replay.py', 'frontend/test_frontend_roundtrip.py',
     'cli/test_doctor_command.py', 'linalg/gpu/test_device_kernels.py')
@@ -96,7 +95,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     Without workers each test compiles what it needs.
     """
-    if not getattr(session.config.option, 'numprocesses', None):
+    if compiled_by_dev_run() or not getattr(session.config.option, 'numprocesses', None):
         return
     root = Path(__file__).parents[1]
     running = [subprocess.Popen([sys.executable, '-c', _COMPILE, str(d)], cwd=root) for d in (2, 3)]

@@ -1,8 +1,8 @@
 """`sparser doctor` names what is there; after --compile nothing is left to compile."""
 
-import os
 from pathlib import Path
 
+from kernels import compiled_by_dev_run
 from waiting import python
 
 from sparser_ros.cli.main import main
@@ -19,11 +19,7 @@ def test_the_first_solves_compile_nothing():
     def log_of(*arguments: object) -> str:
         return python('-m', 'sparser_ros', *arguments, NUMBA_DEBUG_CACHE='1').stdout
 
-    # `./dev/run` may have compiled all since the package was changed.
-    mark = Path(os.environ.get('NUMBA_CACHE_DIR', '.')) / '.compiled'
-    package = Path(__file__).resolve().parents[2] / 'sparser_ros'
-    if not mark.exists() or mark.stat().st_mtime <= max(
-            path.stat().st_mtime for path in package.rglob('*.py')):
+    if not compiled_by_dev_run():
         assert 'compiled functions in' in log_of('doctor', '--compile')
     for arguments in COMMANDS:
         log = log_of(*arguments)
