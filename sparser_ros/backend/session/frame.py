@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...array_types import Array, Index, Mask
-from ...config import ConfigError
 from ...config.backend_config import BackendConfig
 from ...graph import Estimate, Graph, height_residuals
 from ...graph.parts import OdometrySegments, Subgraph, components, extract, find_segments
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
 def initial_pose(config: BackendConfig, dimension: int) -> tuple[Array, Array]:
     """Rotation and translation of the gauge robot's first pose in map."""
     values = list(config.gauge_initial_pose) or [0.0] * (3 if dimension == 2 else 6)
-    if len(values) != (3 if dimension == 2 else 6):
-        raise ConfigError(
-            f'backend.gauge_initial_pose has {len(values)} values; in {dimension}D give '
-            + ('x y yaw' if dimension == 2 else 'x y z roll pitch yaw'))
     if dimension == 2:
         return angle_to_matrix(np.array(values[2])), np.array(values[:2])
     roll, pitch, yaw = (angle_to_matrix(np.array(angle)) for angle in values[3:])

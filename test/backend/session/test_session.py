@@ -66,7 +66,7 @@ def test_the_gauge_robot_starts_at_its_configured_pose(world):
     relative = world.truth.rotation[row].T @ world.truth.rotation[0]
     found = solution.estimate.rotation[row].T @ solution.estimate.rotation[0]
     assert np.linalg.norm(relative - found) < 0.2
-    with pytest.raises(ConfigError, match='gauge_initial_pose has 2 values'):
+    with pytest.raises(ConfigError, match='gauge_initial_pose: expected 3 numbers'):
         Session(config(gauge_initial_pose=[1.0, 2.0]))
 
 
