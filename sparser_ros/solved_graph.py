@@ -135,7 +135,8 @@ class SolvedGraph:
         return rejected_of(self.graph, self.estimate, self.result.stats)
 
     def save(self, path: Path | str) -> None:
-        """Write a graph (.pyfg, .g2o), a picture (.png, .svg, .pdf) or a folder of TUM files."""
+        """Write a graph (.pyfg, .g2o), a picture (.png, .svg, .pdf, .jpg, …) or a folder of TUM
+        files."""
         path, graph, estimate = Path(path), self.graph, self.estimate
         from .plot.pictures import FORMATS, save_map
 

@@ -112,11 +112,13 @@ class Poses(Table):
         return np.lexsort((self.index, self.robot))
 
     def newest(self, robots: int) -> Index:
-        """(robots,): row of each robot's last pose among rows in the order of time, -1 without any.
+        """(robots,): row of each robot's last pose, in whatever order the rows are; -1 without any.
         """
-        rows = np.full(robots, -1, dtype=np.int64)
-        rows[self.robot] = np.arange(len(self))
-        return rows
+        last = np.full(robots, -1, dtype=np.int64)
+        np.maximum.at(last, self.robot, self.index)
+        rows = np.flatnonzero(self.index == last[self.robot])
+        last[self.robot[rows]] = rows
+        return last
 
     @property
     def numbered(self) -> Index:

@@ -42,6 +42,17 @@ def test_a_graph_says_what_it_holds():
     assert str(empty_graph(2)) == '2D, 0 poses'
 
 
+def test_newest_poses_do_not_depend_on_the_order_of_rows():
+    poses = random_graph(1, 2, robots=('A', 'B', 'C')).poses
+    poses = poses.take(np.random.default_rng(0).permutation(len(poses)))
+    poses = poses.take(poses.robot != 1)
+    newest = poses.newest(4)
+    assert newest[1] == newest[3] == -1
+    for robot in (0, 2):
+        assert poses.robot[newest[robot]] == robot
+        assert poses.index[newest[robot]] == poses.index[poses.robot == robot].max()
+
+
 def test_derivatives_of_ranges_by_lever_arms(dimension):
     made = world(1, dimension, noise=0.3)
     truth, step = estimate_of(made), 1e-6

@@ -170,10 +170,8 @@ def _residuals(
 
 def newest_poses(graph: Graph) -> dict[str, int]:
     """Row of each robot's newest pose."""
-    order = graph.poses.order
-    robot = graph.poses.robot[order]
-    last = np.flatnonzero(np.append(robot[1:] != robot[:-1], True)[: len(order)])
-    return {graph.robots[int(robot[k])]: int(order[k]) for k in last}
+    rows = graph.poses.newest(len(graph.robots))
+    return {name: row for name, row in zip(graph.robots, rows.tolist(), strict=True) if row >= 0}
 
 
 def keyframes_of(graph: Graph, gauge: int | None = None) -> Index:

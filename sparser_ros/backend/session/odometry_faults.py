@@ -136,14 +136,22 @@ def failures_of_partners(search: FaultSearch) -> None:
             if partner == fault.subject or not np.any(owners[:, rows] == number):
                 continue
             moved = known.get((fault, partner), {})
-            if search.due(f'{fault} instead of {partner}'):
+            if search.due(_instead_of(fault, partner)):
                 other = search.solved(search.treatment.changed(
                     fault, replace(fault, subject=partner)))
                 if other is not None:
                     fits = _excess(other) <= _excess(search.contest) + search.flip_cost
                     moved = moved_robots(search.contest, other.best, limit_m) if fits else {}
             possible[fault, partner] = moved
+    for fault, partner in known.keys() - possible.keys():
+        # A failure that goes on is another one at every audit.
+        attempts.retries.pop(_instead_of(fault, partner), None)
     attempts.failed_instead = possible
+
+
+def _instead_of(fault: Fault, partner: str) -> str:
+    """Name of a try."""
+    return f'{partner} instead of {fault}'
 
 
 def _excess(contest: Contest) -> float:
