@@ -56,9 +56,10 @@ def run_bag(args: argparse.Namespace) -> int:
         write_parameters(args.config, graph_bag.node_config(graph))
     print(f'{args.output}: {report.odometry} odometry, {report.ranges} ranges, '
           f'{report.sightings} sightings, {report.closures} loop closures, {report.fixes} fixes')
-    if report.sightings_left_out:
-        print(f'left out: {report.sightings_left_out} sightings of robots; messages are about '
-              'landmarks', file=sys.stderr)
+    if report.left_out:
+        print('left out, as these messages cannot say it: '
+              + ', '.join(f'{count} {what}' for what, count in report.left_out.items()),
+              file=sys.stderr)
     if report.ranges_ambiguous:
         print(f'{len(report.ranges_ambiguous)} ranges connect poses too far apart in time for one '
               'stamp; the node attaches them to neighbouring poses (first: row '

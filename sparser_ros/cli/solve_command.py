@@ -95,8 +95,14 @@ def add_solve(subparsers: argparse._SubParsersAction) -> None:
 def config_of(args: argparse.Namespace) -> SolverConfig:
     """The solver options of a command line; ConfigError names the flag that is out of bounds."""
     config = config_from(args, SolverConfig, OPTIONS)
-    if config.robust.gnc and config.robust.kernel == 'none':
-        return config_from(args, SolverConfig, OPTIONS, **{'robust.kernel': 'gm'})
+    about = '--gnc' if config.robust.gnc else \
+        '--threshold' if getattr(args, 'SolverConfig.robust.threshold') is not None else ''
+    if not about:
+        return config
+    config = config_from(args, SolverConfig, OPTIONS, **{'robust.kernel': 'gm'})
+    if config.robust.kernel == 'none':
+        raise ConfigError(f'--kernel none: {about} is about a robust kernel; choose another, '
+                          'or leave --kernel out for gm')
     return config
 
 

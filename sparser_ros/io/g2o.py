@@ -135,6 +135,8 @@ def write(path: Path | str, graph: Graph) -> None:
         raise GraphError(
             'a .g2o file names robots by letters and numbers poses below 2^48, unlike those of '
             f'{", ".join(graph.robots[:5])}; write a .pyfg file')
+    if graph.levelled:
+        raise GraphError('a .g2o file cannot hold verticals and heights; write a .pyfg file')
     if np.any(graph.sightings.point >= 0):
         raise GraphError('a .g2o file cannot hold sightings of poses; write a .pyfg file')
     if graph.dimension == 2 and np.any(graph.point_priors.lever[graph.point_priors.point >= 0]):

@@ -55,8 +55,8 @@ class BagReport:
     closures: int = 0
     fixes: int = 0
     sightings: int = 0
-    sightings_left_out: int = 0
-    """Those of other robots: messages are about landmarks."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Counts of measurements by their names in the plural; sensor topics of a graph lack them."""
     ranges_ambiguous: list[int] = field(default_factory=list)
     """Rows of ranges for which no stamp is nearest to both poses."""
 
@@ -73,7 +73,9 @@ def write(
     radios = RadioNames(graph)
     range_stamp_ns, wrong_pose = range_stamps(graph, stamp_ns)
     report = BagReport(
-        sightings_left_out=int(np.sum(graph.sightings.point >= 0)),
+        left_out={what: count for what, count in (
+            ('sightings of robots', int(np.sum(graph.sightings.point >= 0))),
+            ('verticals', len(graph.verticals)), ('heights', len(graph.heights))) if count},
         ranges_ambiguous=np.flatnonzero(wrong_pose).tolist())
 
     def at(pose: int) -> tuple[str, int]:

@@ -22,11 +22,13 @@ from ..array_types import Array, Index, Mask
 from ..config import FormatError, GraphError
 from ..graph import (
     Graph,
+    Heights,
     PointPriors,
     PosePriors,
     Ranges,
     RelativePoses,
     Sightings,
+    Verticals,
     concatenated,
     empty,
 )
@@ -300,14 +302,9 @@ class GraphReader(ABC):
         source, target = self.two_ends(block, kinds)
         distance = block.numbers(block.place('range'), 1)[:, 0]
         block.require(distance > 0, 'expected a range > 0 m')
-        noise = block.numbers(block.place('range') + 1, 1, LARGEST)[:, 0]
-        if 'variance' in block.fields:
-            block.require(noise > 1 / LARGEST, 'expected a variance > 0 m^2')
-            noise = 1 / noise
         return Ranges(
             source, target, self.lever(block, 'lever_A_x', source),
-            self.lever(block, 'lever_B_x', target), distance, block.weights(noise),
-            self.stamps(block))
+            self.lever(block, 'lever_B_x', target), distance, _precision(block), self.stamps(block))
 
     def pose_priors(self, block: Block) -> PosePriors:
         return PosePriors(self.ends(block, 0, 'pose'), *self.values(block),
@@ -318,6 +315,21 @@ class GraphReader(ABC):
         point = self.ends(block, 0, kind)
         return PointPriors(point, self.lever(block, 'lever_x', point), self.position(block),
                            self.point_weights(block), self.stamps(block))
+
+    def verticals(self, block: Block) -> Verticals:
+        """Directions of any length but 0."""
+        up = block.numbers(block.place('ux'), self.dimension)
+        length = np.linalg.norm(up, axis=1, keepdims=True)
+        block.require(length[:, 0] > 1e-6, 'expected a direction of norm 1, got one of norm 0')
+        return Verticals(
+            self.ends(block, 0, 'pose'), up / length, _precision(block), self.stamps(block))
+
+    def heights(self, block: Block, kind: str) -> Heights:
+        """Heights of landmarks, or of sensors of poses."""
+        point = self.ends(block, 0, kind)
+        return Heights(point, self.lever(block, 'lever_x', point),
+                       block.numbers(block.place('height'), 1)[:, 0], _precision(block),
+                       self.stamps(block))
 
     def lever(self, block: Block, first: str, end: Index) -> Array:
         """(k, d) metres: lever arms at the ends, zero where the lines lack the field `first`."""
@@ -448,6 +460,9 @@ class GraphWriter:
         elif isinstance(table, Ranges):
             noise = table.precision if 'I11' in fields else 1 / table.precision
             columns.append(number_texts(np.column_stack([table.distance_m, noise])))
+        elif isinstance(table, Verticals | Heights):
+            value = table.up if isinstance(table, Verticals) else table.height_m
+            columns.append(number_texts(np.column_stack([value, 1 / table.precision])))
         elif isinstance(table, Sightings):
             columns += [number_texts(table.translation), self._point_noise(tag, table.tau)]
         elif isinstance(table, PointPriors):
@@ -512,6 +527,15 @@ def record_lines(tag: str, *columns: Sequence[object]) -> Iterator[str]:
     """A line for each row of the columns, behind its keyword."""
     for fields in zip(*columns, strict=True):
         yield ' '.join((tag, *map(str, fields)))
+
+
+def _precision(block: Block) -> Array:
+    """(k,) weights of single values, from their variance or information."""
+    variance = 'variance' in block.fields
+    noise = block.numbers(block.place('variance', 'I11'), 1, LARGEST)[:, 0]
+    if variance:
+        block.require(noise > 1 / LARGEST, 'expected a variance > 0')
+    return block.weights(1 / noise if variance else noise)
 
 
 def _matrices(block: Block, size: int) -> Array:

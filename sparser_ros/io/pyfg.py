@@ -10,6 +10,9 @@ Records of our own, written only where the standard ones cannot say it:
     EDGE_RANGE:OFFSET ts A B range variance leverA leverB    antennas off the body origin
     VERTEX_XY:FIX NAME x y            VERTEX_XYZ:FIX NAME x y z      beacon at a known position
     VERTEX_SE2:POSITION ts NAME x y c11 c12 c22 lever                position fix of a pose
+    VERTEX_XYZ:HEIGHT ts NAME height variance                        height of a beacon
+    VERTEX_SE3:QUAT:HEIGHT ts NAME height variance lever             height of a sensor of a pose
+    VERTEX_SE3:QUAT:VERTICAL ts NAME ux uy uz variance               vertical as a pose sees it
     EDGE_SE2:ODOMETRY, EDGE_SE2:LOOP  (and EDGE_SE3:QUAT:…)          where the numbers of the poses
                                       would suggest the other kind
 """
@@ -29,6 +32,7 @@ from ..array_types import Array, Index
 from ..config import FormatError, GraphError
 from ..graph import (
     Graph,
+    Heights,
     Landmarks,
     PointPriors,
     PosePriors,
@@ -36,6 +40,7 @@ from ..graph import (
     Ranges,
     RelativePoses,
     Sightings,
+    Verticals,
     empty,
 )
 from . import atomic
@@ -60,6 +65,7 @@ RELATIVE = {2: 'EDGE_SE2', 3: 'EDGE_SE3:QUAT'}
 SIGHTING = {2: 'EDGE_SE2_XY', 3: 'EDGE_SE3_XYZ'}
 RANGE, OFFSET_RANGE = 'EDGE_RANGE', 'EDGE_RANGE:OFFSET'
 PRIOR, FIX, POSITION, ODOMETRY, LOOP = ':PRIOR', ':FIX', ':POSITION', ':ODOMETRY', ':LOOP'
+HEIGHT, VERTICAL = ':HEIGHT', ':VERTICAL'
 """Added to the keyword of a vertex or of a relative pose."""
 
 
@@ -111,6 +117,9 @@ def grammar(dimension: int) -> dict[str, str]:
         point + PRIOR: f'ts NAME {xyz} {point_noise}',
         point + FIX: f'NAME {xyz}',
         pose + POSITION: f'ts NAME {xyz} {point_noise} {lever}',
+        pose + HEIGHT: f'ts NAME height variance {lever}',
+        point + HEIGHT: 'ts NAME height variance',
+        pose + VERTICAL: f'ts NAME {" ".join(f"u{axis}" for axis in axes)} variance',
         SIGHTING[dimension]: f'ts POSE LMK {step} {point_noise}',
         RANGE: 'ts A B range variance',
         OFFSET_RANGE: f'ts A B range variance {levers}',
@@ -150,6 +159,8 @@ class _PyfgReader(GraphReader):
             pose_priors=self.table(PosePriors, self.pose_priors, POSE[d] + PRIOR),
             point_priors=self.table(
                 PointPriors, self._positions, POINT[d] + PRIOR, POSE[d] + POSITION),
+            verticals=self.table(Verticals, self.verticals, POSE[d] + VERTICAL),
+            heights=self.table(Heights, self._heights, POINT[d] + HEIGHT, POSE[d] + HEIGHT),
             name=self.path.stem)
 
     def stamps(self, block: Block) -> Index:
@@ -223,8 +234,14 @@ class _PyfgReader(GraphReader):
         return table.replaced(stamp_ns=np.where(table.stamp_ns == 0, newest, table.stamp_ns))
 
     def _positions(self, block: Block) -> PointPriors:
-        of_landmarks = block.tag == POINT[self.dimension] + PRIOR
-        return self.point_priors(block, 'landmark' if of_landmarks else 'pose')
+        return self.point_priors(block, self._kind(block))
+
+    def _heights(self, block: Block) -> Heights:
+        return self.heights(block, self._kind(block))
+
+    def _kind(self, block: Block) -> str:
+        """What the records of a keyword are about."""
+        return 'landmark' if block.tag.startswith(POINT[self.dimension] + ':') else 'pose'
 
 
 def _records(graph: Graph, robots: Sequence[str], landmarks: Sequence[str]) -> Iterator[str]:
@@ -245,6 +262,9 @@ def _records(graph: Graph, robots: Sequence[str], landmarks: Sequence[str]) -> I
         bare.i, np.zeros_like(bare.translation), bare.translation, bare.tau, bare.stamp_ns))
     yield from writer.lines(POINT[d] + PRIOR, points.take(points.point < 0))
     yield from writer.lines(POSE[d] + POSITION, points.take(points.point >= 0))
+    yield from writer.lines(POSE[d] + VERTICAL, graph.verticals)
+    yield from writer.lines(POINT[d] + HEIGHT, graph.heights.take(graph.heights.point < 0))
+    yield from writer.lines(POSE[d] + HEIGHT, graph.heights.take(graph.heights.point >= 0))
     # Odometry first; a keyword of its own where the numbers would be read otherwise.
     edges = graph.relative_poses
     forward, back = steps(graph.poses, index, edges.i, edges.j)

@@ -184,3 +184,12 @@ def test_a_false_closure_between_neighbouring_keys(tmp_path, capsys, backwards):
     bag = ['bag', str(path), '-o', str(tmp_path / 'bag')]
     assert main(bag) == 0
     assert '24 odometry, 0 ranges, 0 sightings, 7 loop closures' in capsys.readouterr().out
+
+
+def test_what_is_about_a_kernel_chooses_one(tmp_path, capsys):
+    ring = ['solve', str(ring_graph(tmp_path)), '-v']
+    for flags in (['--gnc'], ['--threshold', '5']):
+        assert main([*ring, *flags]) == 0
+        assert 'with kernel gm' in capsys.readouterr().out
+        assert main([*ring, *flags, '--kernel', 'none']) == 2
+        assert f'--kernel none: {flags[0]} is about a robust kernel' in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from flying_world import flying_graph
 from graphs import random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -312,6 +313,8 @@ def test_round_trip(tmp_path_factory, seed, d, robots):
 def test_what_g2o_cannot_hold(tmp_path):
     with pytest.raises(GraphError, match='cannot hold ranges'):
         g2o.write(tmp_path / 'g.g2o', random_graph(1, robots=('A',)))
+    with pytest.raises(GraphError, match='cannot hold verticals and heights'):
+        g2o.write(tmp_path / 'g.g2o', flying_graph()[0].replaced(ranges=empty(Ranges, 3)))
     several = random_graph(1)
     with pytest.raises(GraphError, match='names robots by letters'):
         g2o.write(tmp_path / 'g.g2o', several.replaced(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flying_world import flying_graph
 from graphs import random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,6 +166,8 @@ BAD = {
     'prior of nothing': (
         'VERTEX_XY:PRIOR 0 A0 1 1 1 0 1', "expected a landmark for NAME, got 'A0'"),
     'fixed nothing': ('VERTEX_XY:FIX L99 1 1', "got 'L99'"),
+    'vertical of no length': ('VERTEX_SE2:VERTICAL 0 A0 0 0 1', 'got one of norm 0'),
+    'height of no precision': ('VERTEX_XY:HEIGHT 0 L14 2 0', 'expected a variance > 0'),
     'lever of a landmark': ('EDGE_RANGE:OFFSET 0 A0 L14 3 1 0 0 1 0', 'no lever arm'),
 }
 
@@ -192,6 +195,15 @@ def test_round_trip(tmp_path_factory, seed, d, levers, absolute, landmarks, leng
     assert_same(sorted_like_a_file(graph), back)
     assert cost(back, estimate_of(back)) == pytest.approx(
         cost(graph, estimate_of(graph)), rel=1e-12)
+
+
+def test_verticals_and_heights_survive(tmp_path):
+    graph, _ = flying_graph()
+    graph = graph.replaced(heights=graph.heights.take(
+        np.argsort(graph.heights.point >= 0, kind='stable')))
+    assert len(graph.verticals) and graph.heights.point[0] < 0
+    pyfg.write(tmp_path / 'g.pyfg', graph)
+    assert_same(graph, pyfg.read(tmp_path / 'g.pyfg'))
 
 
 def test_thinned_keyframes_are_numbered_anew(tmp_path):
