@@ -37,6 +37,9 @@ _FEW_PAIRS, _FEW_BEACONS = 3, 6
 an exchange: more would keep robots waiting."""
 _LEAST_BEACONS = 3
 """Exchanged, two known beacons alone look like a map that is turned."""
+_SURE = 2
+"""Tries in a row that exclude an exchange for good: starts may miss the best map of a young graph.
+"""
 _EXCHANGE_GROWTH = 1.2
 """Growth of the measurements from which the same pair is tried anew."""
 
@@ -110,7 +113,7 @@ class ExchangeTrials:
         """
         known, robots = self.attempts, contest.frame.robots
         of_robots = pair[0] in robots
-        before, known.exchanges[pair] = known.exchanges.get(pair), self.store.n_measurements
+        known.exchanges[pair] = self.store.n_measurements
         other = self.solved(
             self._bare.with_exchange(pair), contest, contest.best.whole,
             pair if of_robots else robots)
@@ -119,13 +122,10 @@ class ExchangeTrials:
             return None
         # Where all ranges fit the robots as named, a warm start is enough to go on, but not to
         # exclude the exchange. Known beacons place a robot without a start from scratch.
-        end = SearchEnd.TRIED
         if of_robots and (suspect or other.best.value > cost + self._margin):
-            end = self._settle(other)
+            self._settle(other)
         gain = cost - other.best.value
-        if gain < -self._margin and (before or end is SearchEnd.AGREED):
-            # Starts may miss the best map of a young graph: one try may be chance.
-            known.own_radios.add(pair)
+        known.exclusions[pair] = known.exclusions.get(pair, 0) + 1 if gain < -self._margin else 0
         known.fit_exchanged.pop(pair, None)
         moved = moved_robots(
             contest, other.best, self.config.backend.observability.alert_limit_m)
@@ -133,13 +133,11 @@ class ExchangeTrials:
             known.fit_exchanged[pair] = moved
         return other
 
-    def _settle(self, contest: Contest) -> SearchEnd:
+    def _settle(self, contest: Contest) -> None:
         """Add starts from scratch until the best map is confirmed, or there may be no more."""
-        end = SearchEnd.FAR_BETTER
         for _ in range(self.config.backend.audit.starts):
-            if end is SearchEnd.FAR_BETTER:
-                end = self.search(contest)
-        return end
+            if self.search(contest) is not SearchEnd.FAR_BETTER:
+                return
 
     def _pairs(self, contest: Contest, judgement: Judgement) -> tuple[list[Pair], list[Pair]]:
         """Pairs with sources of which ranges do not fit, both first; and all pairs to be tried.
@@ -160,7 +158,8 @@ class ExchangeTrials:
         few = [*of_beacons, *(of_robots if len(of_robots) <= _FEW_PAIRS else [])]
         possible = [
             pair for pair in (*of_robots, *of_beacons) if pair not in suspects and (
-                pair in known.fit_exchanged or (pair in few and pair not in known.own_radios))]
+                pair in known.fit_exchanged or (
+                    pair in few and known.exclusions.get(pair, 0) < _SURE))]
         due = any(
             self.store.n_measurements >= _EXCHANGE_GROWTH * known.exchanges.get(pair, 0)
             for pair in (*suspects, *known.fit_exchanged, *(

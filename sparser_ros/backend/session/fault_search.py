@@ -81,8 +81,8 @@ class Attempts:
     exchanges: dict[Pair, int] = field(default_factory=dict)
     """Robots or beacons whose radios were exchanged on trial: the number of all measurements then.
     """
-    own_radios: set[Pair] = field(default_factory=set)
-    """Those of them of which it is excluded that they bear each other's radio."""
+    exclusions: dict[Pair, int] = field(default_factory=dict)
+    """How many tries in a row have excluded that these bear each other's radio."""
     fit_exchanged: dict[Pair, dict[str, float]] = field(default_factory=dict)
     """Those of which the ranges fit exchanged at least as well, not beyond chance; by how many
     metres that moves robots."""
