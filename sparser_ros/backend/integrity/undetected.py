@@ -113,9 +113,10 @@ class HiddenFaults:
 
     @property
     def in_levels(self) -> Mask:
-        """(h,): of kinds that protection levels allow for."""
+        """(h,): no fault, and faults of the kinds that protection levels allow for."""
         return np.array([
-            KINDS[_kind(cause)].in_levels for cause in self.causes], dtype=bool)
+            cause.startswith(_NO) or KINDS[_kind(cause)].in_levels for cause in self.causes],
+            dtype=bool)
 
     def driven_on(self, way: Array, seconds: Array, share: Array) -> HiddenFaults:
         """Each fault alone once the robots have driven on, (r, d) metres in (r,) seconds.
@@ -357,29 +358,39 @@ class _Bodies:
 
         The gauge pose is at rest, and so are landmarks that are fixed.
         """
-        graph, estimate, d = self.graph, self.estimate, self.graph.dimension
-        size = d + (1 if d == 2 else 3)
-        blocks = step[: graph.n_poses * size].reshape(graph.n_poses, size, step.shape[1])
+        graph, d, blocks = self.graph, self.graph.dimension, self._blocks(step)
         marks = np.zeros((graph.n_landmarks, d, step.shape[1]))
         free = np.flatnonzero(~graph.landmarks.fixed)
-        marks[free] = step[graph.n_poses * size:].reshape(len(free), d, step.shape[1])
+        marks[free] = step[len(blocks) * blocks.shape[1]:].reshape(len(free), d, step.shape[1])
         moved = np.concatenate([blocks[self.rows, :d], marks, blocks[self.spread, :d]])
         if self.gauge is None:
             return moved
-        arm = self.position - estimate.translation[self.gauge]
-        return np.asarray(
-            moved - blocks[self.gauge, :d] - rotation_jacobian(arm) @ blocks[self.gauge, d:])
+        own, arm = self._of_gauge(blocks), self.position - self.estimate.translation[self.gauge]
+        return np.asarray(moved - own[:d] - rotation_jacobian(arm) @ own[d:])
 
     def _later(self, step: Array) -> Array:
         """(r, q, k): by how much newest poses turn by each parameter, in the layout of `later`."""
-        graph, d = self.graph, self.graph.dimension
+        d, blocks = self.graph.dimension, self._blocks(step)
         turns = 1 if d == 2 else 3
-        blocks = step[: graph.n_poses * (d + turns)].reshape(
-            graph.n_poses, d + turns, step.shape[1])
         later = np.zeros((len(self.newest), 2 * turns + 1 + d, step.shape[1]))
         later[:, :turns] = blocks[self.rows, d:] - (
-            0.0 if self.gauge is None else blocks[self.gauge, d:])
+            0.0 if self.gauge is None else self._of_gauge(blocks)[d:])
         return later
+
+    def _blocks(self, step: Array) -> Array:
+        """(n, d + turns, k): how each parameter moves and turns all poses."""
+        size = self.graph.dimension + (1 if self.graph.dimension == 2 else 3)
+        n = self.graph.n_poses
+        return step[:n * size].reshape(n, size, step.shape[1])
+
+    def _of_gauge(self, blocks: Array) -> Array:
+        """(d + turns, k): the part of the gauge pose's motion that map follows (`at_origin`)."""
+        d, own = self.graph.dimension, blocks[self.gauge].copy()
+        if self.graph.levelled:
+            own[d:-1] = 0.0
+        if len(self.graph.heights):
+            own[d - 1] = 0.0
+        return np.asarray(own)
 
     def _growth(self, faults: Sequence[Hypothesis], owner: Index, moved: Array) -> Array:
         """(r, q, k): what faults go on to do, in the layout of `later`; `moved` is what they did.
