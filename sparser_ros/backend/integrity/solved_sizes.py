@@ -87,8 +87,12 @@ class SolvedFaults:
     """Each alone beside the solved ones."""
     scores: Scores
     """Of the others, the solved sizes being free within their prior."""
+    free: tuple[Hypothesis, ...]
+    """Those whose sizes are free: the solved ones."""
+    step: Array
+    """(n, q): how their sizes move the unknowns."""
     root: Array
-    """(n, q): how the sizes move the unknowns, times a root of their covariance."""
+    """(q, q): of the covariance of the sizes."""
     without: tuple[Without, ...]
     """One for each of those that are kept."""
 
@@ -115,7 +119,8 @@ def solved_faults(
                 np.setdiff1d(sizes.inside, own), np.append(own, sizes.outside))[0]))
     return SolvedFaults(
         tuple(kept), tuple(sizes.others()), sizes.beside,
-        scores.step[:, sizes.inside] @ np.linalg.cholesky(sizes.covariance), tuple(without))
+        tuple(hypotheses[number] for number in sorted(taken_off)), scores.step[:, sizes.inside],
+        np.asarray(np.linalg.cholesky(sizes.covariance), dtype=float), tuple(without))
 
 
 def proved_faults(

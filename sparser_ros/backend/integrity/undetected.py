@@ -21,7 +21,7 @@ instead. Data are that much likelier without it as B of none, or of the other on
 its own, the further solved sizes being free in all of them; the shift is that of taking the size
 back, and of the other fault.
 
-A robot drives on after the audit, and a fault takes it further off: by the heading that the fault
+A robot drives on after the audit, and an error takes it further off: by the heading that the fault
 has turned, by the odometry that goes on turning, by the odometry that goes on being too long; as
 far as the measurements since do not hold it back (session/belief.py). An altimeter goes on
 drifting at the rate that it had.
@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -48,6 +49,22 @@ from .solved_sizes import DROPPED, Sized, SolvedFaults, Without
 
 _NO = 'no '
 """Begins the cause that a fault is none which the map is solved with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Later:
+    """What displaces the r robots that drive on: (r, q, ...) as the field of the same name.
+
+    The q rows are the turn of the newest pose about the axes of the frame, rad, the rate of further
+    turns, rad/s, the share by which further ways are longer, and the velocity (d,) at which
+    positions go on being moved, m/s.
+    """
+
+    common: Array
+    common_shift: Array
+    lone: Array
+    lone_shift: Array
+    solved: Array
 
 
 @dataclass(frozen=True)
@@ -72,12 +89,6 @@ class HiddenFaults:
     """(k,): the hypothesis of each column of `lone`, 0 ... h - 1."""
     lone_shift: Array
     """(b, d, h): to the estimate with each fault where no other source errs, metres."""
-    later: Array
-    """(r, q, k): as `lone`, of what displaces robots that drive on: the turn of the newest pose
-    about the axes of the frame, rad, the rate of further turns, rad/s, the share by which further
-    ways are longer, and the velocity (d,) at which positions go on being moved, m/s."""
-    later_shift: Array
-    """(r, q, h): the same of `lone_shift`."""
     stamp_ns: Index
     """(r,): of the newest pose of each robot."""
     evidence: Array
@@ -92,6 +103,8 @@ class HiddenFaults:
     solved: Array
     """(b, d, q): a root of the covariance that sizes of faults add which the map is solved with,
     metres."""
+    later: Later
+    """What of all these displaces robots that drive on."""
 
     @property
     def bodies(self) -> int:
@@ -127,21 +140,23 @@ class HiddenFaults:
         arm = rotation_jacobian(way)
         r, d, turns = arm.shape
         half = seconds[:, None, None] / 2
-        odometry, drift = self.later[:, :2 * turns + 1], self.later[:, 2 * turns + 1:]
-        rate = self.later_shift[:, 2 * turns + 1:]
         by = np.zeros((r, d + turns, 2 * turns + 1))
         by[:, :d] = np.concatenate([arm, half * arm, way[:, :, None]], axis=2)
         by[:, d:, :turns], by[:, d:, turns:-1] = np.eye(turns), 2 * half * np.eye(turns)
         by = share @ by
-        lone, shift = self.lone.copy(), self.lone_shift.copy()
-        lone[:r] += by @ odometry + 2 * half * drift
-        shift[:r] += by @ self.later_shift[:, :2 * turns + 1] + 2 * half * rate
-        return replace(self, lone=lone, lone_shift=shift)
+
+        def moved(now: Array, later: Array) -> Array:
+            robots = now[:r] + by @ later[:, :2 * turns + 1] + 2 * half * later[:, 2 * turns + 1:]
+            return np.concatenate([robots, now[r:]])
+
+        driven: dict[str, Any] = {
+            name: moved(getattr(self, name), later) for name, later in vars(self.later).items()}
+        return replace(self, **driven)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HiddenFaults) and all(
             np.array_equal(getattr(self, column.name), getattr(other, column.name))
-            for column in fields(self))
+            for column in fields(self) if column.name != 'later')
 
 
 def hidden_faults(
@@ -163,15 +178,13 @@ def hidden_faults(
     A = scores.information[np.ix_(own, own)] * np.outer(floor, floor)
     s = scores.score[own] * floor
     moved, later = bodies.displaced(scores.step[:, own], kept)
-    b, d, k = moved.shape
-    M = moved.reshape(b * d, k)
+    b, d, _ = moved.shape
+    M = _stacked(moved, later)
     told = np.array([KINDS[fault.kind].in_levels for fault in kept], dtype=bool)
     part = np.flatnonzero(told[owner])
     common, common_shift = _sound(
         M[:, part], A[np.ix_(part, part)], s[part], (count[owner] + 2.0)[part])
-    lone, lone_shift, evidence = _lone(
-        np.vstack([M, later.reshape(later.shape[0] * later.shape[1], k)]), A, s, kept,
-        config.fault_size)
+    lone, lone_shift, evidence = _lone(M, A, s, kept, config.fault_size)
     causes = [_cause(fault) for fault in kept]
     for without in beside.without:
         others = _instead(without, kept, own, bodies, config)
@@ -179,15 +192,31 @@ def hidden_faults(
         owner = np.append(owner, len(evidence) + others.owner)
         evidence = np.append(evidence, others.evidence)
         lone, lone_shift = np.hstack([lone, others.lone]), np.hstack([lone_shift, others.shift])
-    q, h = later.shape[1], len(causes)
+    free = np.concatenate([
+        np.zeros(0), *(np.full(fault.columns.shape[1], fault.floor) for fault in beside.free)])
+    solved = _stacked(*bodies.displaced(beside.step, beside.free)) @ (beside.root / free[:, None])
+
+    def parts(columns: Array) -> tuple[Array, Array]:
+        now, then = columns[:b * d], columns[b * d:]
+        return now.reshape(b, d, -1), then.reshape(len(bodies.rows), later.shape[1], -1)
+
+    by_name: dict[str, Any] = {
+        'common': parts(common), 'common_shift': parts(common_shift), 'lone': parts(lone),
+        'lone_shift': parts(lone_shift), 'solved': parts(solved)}
     return HiddenFaults(
-        tuple(bodies.newest), tuple(graph.landmarks.names), bodies.position,
-        common.reshape(b, d, -1), common_shift.reshape(b, d, 1), lone[:b * d].reshape(b, d, -1),
-        owner.astype(np.int64), lone_shift[:b * d].reshape(b, d, h),
-        lone[b * d:].reshape(len(bodies.rows), q, -1),
-        lone_shift[b * d:].reshape(len(bodies.rows), q, h), graph.poses.stamp_ns[bodies.rows],
-        evidence, np.arange(h) >= len(kept), tuple(causes),
-        bodies.spread, bodies.moved(beside.root))
+        robots=tuple(bodies.newest), landmarks=graph.landmarks.names, position=bodies.position,
+        owner=owner.astype(np.int64), stamp_ns=graph.poses.stamp_ns[bodies.rows],
+        evidence=evidence, instead=np.arange(len(causes)) >= len(kept), causes=tuple(causes),
+        keyframes=bodies.spread, later=Later(**{name: then for name, (_, then) in by_name.items()}),
+        **{name: now for name, (now, _) in by_name.items()})
+
+
+def _stacked(moved: Array, later: Array) -> Array:
+    """(b d + r q, k): what each of k parameters does to bodies, then later to robots."""
+    k = moved.shape[2]
+    return np.vstack([
+        moved.reshape(moved.shape[0] * moved.shape[1], k),
+        later.reshape(later.shape[0] * later.shape[1], k)])
 
 
 def _cause(fault: Hypothesis) -> str:
@@ -234,7 +263,7 @@ def _instead(
     part = np.concatenate([np.arange(c), *(first[k] + np.arange(count[k]) for k in rivals)])
     moved, later = bodies.displaced(
         scores.step[:, columns[part]], [fault, *(faults[k] for k in rivals)])
-    M = np.vstack([moved.reshape(-1, len(part)), later.reshape(-1, len(part))])
+    M = _stacked(moved, later)
     back = M[:, :c] @ (without.size / floor[:c])
     lone, shift, _ = _lone(
         M[:, c:], A[np.ix_(part[c:], part[c:])], s[part[c:]], [faults[k] for k in rivals],

@@ -301,16 +301,15 @@ def _reason(cause: str, likely: float, distance: float, sigma: float) -> str:
 
 
 def protection_levels(
-    scene: Scene, verdict: Verdict | None, config: IntegrityConfig,
+    scene: Scene, hidden: HiddenFaults | None, verdict: Verdict | None, config: IntegrityConfig,
 ) -> Protection:
-    """The levels of all robots."""
+    """The levels of all robots; `hidden` faults as they are for robots that have driven on."""
     flat, up = [], []
     planar = scene.position.shape[1] == 2
     for state in scene.robots:
         known = None
-        if verdict is not None and verdict.undetected is not None and (
-                state.location is not Location.UNLOCATED):
-            known = _errors(state.robot, scene, verdict.undetected, config)
+        if hidden is not None and state.location is not Location.UNLOCATED:
+            known = _errors(state.robot, scene, hidden, config)
         if verdict is None or known is None:
             flat.append(math.inf)
             up.append(math.nan if planar else math.inf)
@@ -431,7 +430,7 @@ def tick_places(
         robots = tuple(scene.robots)
         if verdict is not None and not verdict.withheld:
             known = _covariances(scene, hidden, graph, verdict, joint.variance_factor)
-        protection = protection_levels(scene, verdict, config.backend.integrity)
+        protection = protection_levels(scene, hidden, verdict, config.backend.integrity)
     return TickPlaces(
         estimate, robots, located | (graph.landmarks.fixed & anchored), contradictions, known,
         protection, cautions, pin)

@@ -178,7 +178,8 @@ def test_sizes_that_are_solved_for_are_the_best_ones_beside_their_prior(seed):
         found.scores.information,
         G[:, outside].T @ (np.eye(9) - G[:, inside] @ W @ G[:, inside].T) @ G[:, outside],
         atol=1e-9)
-    np.testing.assert_allclose(found.root @ found.root.T, step[:, inside] @ W @ step[:, inside].T)
+    root = found.step @ found.root
+    np.testing.assert_allclose(root @ root.T, step[:, inside] @ W @ step[:, inside].T)
 
 
 def test_a_map_with_a_fault_knows_of_none_and_of_another_one_instead():
@@ -288,7 +289,8 @@ def test_robots_that_drive_on_are_as_far_off_as_an_audit_without_new_ranges_has_
     # Turns are taken to go on without steps: one in forty of these.
     for old, found, wanted in (
             [one.lone_shift[bodies, :, shown] for one in (before, now, after)],
-            [covariances(one)[bodies][:, :, shown] for one in (before, now, after)]):
+            [covariances(one)[bodies][:, :, shown] for one in (before, now, after)],
+            [one.common[bodies] @ one.common[0].T for one in (before, now, after)]):
         largest = np.max(np.abs(wanted), axis=(0, 1))
         assert np.max(np.abs(old - wanted)[:3] / largest) > 0.3
         np.testing.assert_array_less(np.abs(found - wanted) / largest, 0.03)

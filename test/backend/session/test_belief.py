@@ -319,7 +319,8 @@ def test_other_placements_faults_and_lost_robots_raise_the_level():
         scene = scene_for(2, {}, robots)
         if not known:
             scene = dataclasses.replace(scene, place=np.full_like(scene.place, -1))
-        return belief.protection_levels(scene, verdict, risk).horizontal_m
+        hidden = None if verdict is None else verdict.undetected
+        return belief.protection_levels(scene, hidden, verdict, risk).horizontal_m
 
     plain = of(verdict)
     apart = dataclasses.replace(verdict, segments=tuple(
