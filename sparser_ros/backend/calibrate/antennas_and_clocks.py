@@ -255,23 +255,29 @@ def clock_columns(calibration: SelfCalibration) -> tuple[list[int], Array]:
 
 def range_rates(graph: Graph, estimate: Estimate) -> tuple[Array, Mask]:
     """(k,): change of every distance in m/s, and where stamps tell it."""
-    velocity = np.zeros((graph.n_poses, graph.dimension))
+    d = graph.dimension
+    velocity, spin = np.zeros((graph.n_poses, d)), np.zeros((graph.n_poses, d, d))
     timed = np.zeros(graph.n_poses, dtype=bool)
     for robot in range(len(graph.robots)):
-        rows = np.flatnonzero(graph.poses.robot == robot)
-        seconds = graph.poses.stamp_ns[rows] * 1e-9
-        if len(rows) < 3 or np.any(np.diff(seconds) <= 0):
+        own = np.flatnonzero(graph.poses.robot == robot)
+        seconds, first = np.unique(graph.poses.stamp_ns[own] * 1e-9, return_index=True)
+        rows = own[first]
+        if len(rows) < 3:
             continue
         velocity[rows] = np.gradient(estimate.translation[rows], seconds, axis=0)
+        spin[rows] = np.gradient(estimate.rotation[rows], seconds, axis=0)
         timed[rows] = True
     unit = range_directions(graph, estimate)
     ranges = graph.ranges
 
-    def of(endpoint: Index) -> tuple[Array, Mask]:
+    def of(endpoint: Index, lever: Array) -> tuple[Array, Mask]:
+        """Velocities of antennas, which swing where a robot turns."""
         pose = endpoint >= 0
         row = np.maximum(endpoint, 0)
-        return np.where(pose[:, None], velocity[row], 0.0), ~pose | timed[row]
+        moving = velocity[row] + np.einsum('kij,kj->ki', spin[row], lever)
+        return np.where(pose[:, None], moving, 0.0), ~pose | timed[row]
 
-    (end, end_timed), (start, start_timed) = of(ranges.target), of(ranges.source)
+    end, end_timed = of(ranges.target, ranges.lever_target)
+    start, start_timed = of(ranges.source, ranges.lever_source)
     rate = np.sum(unit * (end - start), axis=1)
     return np.asarray(rate), np.asarray(end_timed & start_timed & (rate != 0.0))

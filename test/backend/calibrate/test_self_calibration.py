@@ -10,14 +10,15 @@ from frontend_world import Robot, drive, range_sample
 from radio_world import radio_world
 
 from sparser_ros.backend.calibrate import results
-from sparser_ros.backend.calibrate.antennas_and_clocks import LeverRow
+from sparser_ros.backend.calibrate.antennas_and_clocks import LeverRow, range_rates
 from sparser_ros.backend.calibrate.self_calibration import held_to, robust_solver, self_calibrate
 from sparser_ros.cli.calibrate_command import show_levers
 from sparser_ros.config import SolverConfig, SparserConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.frontend import Frontend
+from sparser_ros.graph import Graph, Landmarks, Poses, Ranges, estimate_of
 from sparser_ros.graph.parts import extract
-from sparser_ros.linalg.rotations import aligned_errors
+from sparser_ros.linalg.rotations import aligned_errors, angle_to_matrix
 
 ESTIMATE = CalibrationConfig(sigma='estimate')
 SOLVER = SolverConfig()
@@ -247,3 +248,29 @@ def _ranges_of(config, metres, sigma=False):
     return {
         names[made.landmarks.names[~target]]: value
         for target, value in zip(made.ranges.target, values, strict=True)}
+
+
+def test_distances_change_as_antennas_are_driven_and_turned():
+    """Whatever the order of poses; a stamp that is there twice changes nothing."""
+    lever, beacon, n = np.array([0.5, -0.3]), np.array([10.0, 4.0]), 200
+    at = np.append(0.05 * np.arange(n - 1), 3.0)
+
+    def place(seconds):
+        return 3 * np.column_stack([np.cos(0.2 * seconds), np.sin(0.2 * seconds)])
+
+    def distance(seconds):
+        antenna = place(seconds) + angle_to_matrix(0.7 * seconds) @ lever
+        return np.linalg.norm(beacon - antenna, axis=1)
+
+    at = at[np.random.default_rng(1).permutation(n)]
+    graph = Graph(
+        2, ('A',), Poses(np.zeros(n, dtype=int), np.arange(n), (1e9 * at).astype(int),
+                         angle_to_matrix(0.7 * at), place(at)),
+        Landmarks(('L',), beacon[None], np.ones(1, dtype=bool)),
+        ranges=Ranges(np.arange(n), np.full(n, -1), np.tile(lever, (n, 1)), np.zeros((n, 2)),
+                      distance(at), np.ones(n), (1e9 * at).astype(int)))
+    rate, timed = range_rates(graph, estimate_of(graph))
+    assert np.sum(timed) == n - 1
+    inside = timed & (at > 0.05) & (at < at.max())
+    true = (distance(at + 1e-4) - distance(at - 1e-4)) / 2e-4
+    np.testing.assert_allclose(rate[inside], true[inside], atol=1e-3)
