@@ -102,13 +102,13 @@ class IntegrityConfig:
         unit='s', lower=0.0, upper=1e6, live=True)
     bias_floor_m: float = option(
         0.1, 'biases of radios and misplaced beacons below this are no fault (multipath and '
-        'surveys are not better)', unit='m', lower=0.0, upper=100.0, live=True)
+        'surveys are not better)', unit='m', lower=1e-6, upper=100.0, live=True)
     scale_floor: float = option(
-        0.02, 'odometry whose scale is wrong by less than this share is no fault', lower=0.0,
+        0.02, 'odometry whose scale is wrong by less than this share is no fault', lower=1e-7,
         upper=1.0, live=True)
     turn_floor_rad_s: float = option(
         0.001, 'a steady error of the odometry in turning below this rate is no fault '
-        '(0.001 rad/s = 3.4 degrees a minute)', unit='rad/s', lower=0.0, upper=1.0, live=True)
+        '(0.001 rad/s = 3.4 degrees a minute)', unit='rad/s', lower=1e-8, upper=1.0, live=True)
     gate: bool = option(
         True, 'robots whose newest data do not fit the map are withdrawn; false: only '
         'reported', live=True)

@@ -410,8 +410,9 @@ def odometry_turns(model: LinearModel) -> sp.csc_matrix:
     """(rows, r): derivatives by the rate at which the odometry of each robot turns by itself."""
     graph, rel = model.graph, model.graph.relative_poses
     seconds = (graph.poses.stamp_ns[rel.j] - graph.poses.stamp_ns[rel.i]) * 1e-9
+    # A turn that is taken off a step is one about the vertical of the pose that it leads to.
     axis = np.ones((len(rel), 1)) if graph.dimension == 2 else model.estimate.rotation[
-        rel.i][:, :, 2]
+        rel.j][:, :, 2]
     rows = np.stack([np.arange(len(rel)), graph.poses.robot[rel.i]])
     return model.columns('turns', rows, (
         _turn_root(model) * seconds * rel.odometry)[:, None] * axis, len(graph.robots))

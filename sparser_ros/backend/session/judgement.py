@@ -72,10 +72,8 @@ class Judgement:
         for words, metres in others.items():
             for number, segment in enumerate(segments):
                 if segment.robot in metres and segment.location is Location.LOCATED:
-                    away_m = metres[segment.robot]
                     segments[number] = _ambiguous(
-                        replace(segment, apart_m=max(segment.apart_m, away_m)),
-                        f'{words} fits as well', away_m)
+                        segment, f'{words} fits as well', metres[segment.robot])
         return replace(self, segments=tuple(segments))
 
 
@@ -115,7 +113,7 @@ def against_rivals(
             if verdict.location is Location.LOCATED and away[number] > accepted.alert_limit_m:
                 result[number] = _ambiguous(
                     verdict, f'another map fits about as well (chi-square {rival.value:.1f} '
-                    f'instead of {best.value:.1f})', away[number])
+                    f'instead of {best.value:.1f})', float(away[number]))
     if hidden is None or not config.backend.integrity.gate:
         return tuple(result)
     elsewhere = [
@@ -153,15 +151,15 @@ def beside_faults(
         certain = away[0] > accepted.alert_limit_m
         if verdict.location is Location.LOCATED and (
                 certain or expit(log_odds) * np.sum(risk) > accepted.integrity_risk):
-            cause = int(np.argmax(likely if certain else risk))
+            cause = int(np.argmax(risk))
             words = f'if {in_words(there.causes[cause - 1])}, ' if cause else ''
             result[number] = _ambiguous(
-                verdict, f'{words}another map fits about as well', away[cause])
+                verdict, f'{words}another map fits about as well', float(away[cause]))
     return result
 
 
 def _ambiguous(verdict: SegmentVerdict, words: str, apart_m: float) -> SegmentVerdict:
-    return replace(verdict, location=Location.AMBIGUOUS,
+    return replace(verdict, location=Location.AMBIGUOUS, apart_m=max(verdict.apart_m, apart_m),
                    missing=f'{words} and has it {apart_m:.1f} m away')
 
 

@@ -183,6 +183,10 @@ def beside(situation, gap, here, there, *, metres=(0.0, 5.0), shift=0.0, risk=0.
         list(found.segments), contest, rival_of(contest, gap, translation),
         with_evidence(here, 0.0), with_evidence(there, shift),
         dataclasses.replace(options, backend=backend))
+    for one in segments:
+        metres_away = re.search(r'([0-9.]+) m away', one.missing)
+        assert one.apart_m == pytest.approx(
+            float(metres_away[1]) if metres_away else 0.0, abs=0.05), 'levels allow for it'
     return {one.robot: one.missing for one in segments if one.location is not Location.LOCATED}
 
 
@@ -192,6 +196,9 @@ def test_a_map_that_a_fault_makes_as_good_leaves_its_robots_ambiguous(situation)
         'B': 'if the odometry of B is too long or too short, another map fits about as well and '
              'has it 5.0 m away'}
     assert not beside(situation, 30.0, -20.0, 14.0)
+    # A fault that has it here does not count there.
+    assert beside(situation, 20.0, -20.0, 14.6, shift=-4.9) == {
+        'B': 'another map fits about as well and has it 5.0 m away'}
     # What the same fault explains here does not count.
     assert not beside(situation, 30.0, 16.0, 16.0)
 
