@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import threading
 import time
 from collections import deque
@@ -13,7 +12,14 @@ from typing import Any
 
 from ..backend.process.recording import Deserialise, Recording
 from ..backend.process.worker import SolverWorker
-from ..backend.session.graph_store import GraphStore, ThinningStep, possible, thinned
+from ..backend.session.graph_store import (
+    GraphStore,
+    ThinningStep,
+    condense,
+    possible,
+    thinned,
+    until,
+)
 from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Solution
 from ..backend.session.treatment import Treatment
@@ -204,7 +210,8 @@ class Pipeline:
         self.solution = solution
         if self._coming is not None:
             self.handed, self._coming = self._coming, None
-        self.handed.solved(solution.sequence)
+        if self.handed.solved(solution):
+            self.worker.share(self.handed.increments, solution)
         self.recording.keep_map(self.worker.kept_map)
         return solution
 
@@ -264,6 +271,9 @@ class HandedOver:
         self._fresh: list[Increment] = []
         """Increments that are not in it yet."""
         self.increments: list[Increment] = []
+        """Older ones, which a solution includes, are merged."""
+        self._condensed = 0
+        """So many of the first ones are, or stay apart for good."""
         self.waiting = 0
         """Measurements that the newest solution does not include."""
 
@@ -280,23 +290,24 @@ class HandedOver:
         self._fresh.append(increment)
         self.waiting += increment.n_measurements
 
-    def solved(self, sequence: int) -> None:
-        """A solution includes the increments up to a sequence."""
-        self.waiting = sum(
-            increment.n_measurements for increment in self.increments[self._until(sequence):])
+    def solved(self, solution: Solution) -> bool:
+        """A solution includes the increments up to its sequence; true if older ones were merged."""
+        sequence, before = solution.sequence, len(self.increments)
+        self._condensed = condense(
+            self.increments, self._condensed, sequence,
+            [quarantined for quarantined, _ in solution.quarantined])
+        self.waiting = sum(increment.n_measurements
+                           for increment in self.increments[until(self.increments, sequence):])
+        return len(self.increments) < before
 
     def store(self, sequence: int, rulings: Rulings) -> GraphStore:
         """Increments 0..sequence under an operator's rulings; for a thread of its own."""
         store = GraphStore(self._dimension)
         store.treat(Treatment(rulings=rulings))
-        for increment in tuple(self.increments[:self._until(sequence)]):
+        increments = tuple(self.increments)
+        for increment in increments[:until(increments, sequence)]:
             store.add(increment, first=store.sequence + 1)
         return store
-
-    def _until(self, sequence: int) -> int:
-        """How many increments there are up to a sequence; a restored one stands for several."""
-        return bisect.bisect_right(
-            self.increments, sequence, key=lambda increment: increment.sequence)
 
 
 def background(work: Callable[[], Any]) -> Future[Any]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ...graph import Increment
 from ..session.audited_map import Bound
-from ..session.graph_store import ThinningStep, kept_of, merged, runs
+from ..session.graph_store import ThinningStep, kept_of, merged, runs, until
 from ..session.rulings import Rulings
 from ..session.solution import Solution, Verdict, withdrawn
 from . import wire
@@ -133,6 +133,14 @@ class SolverWorker:
             self._increments.append(increment)
             for link in self._links:
                 link.send(message)
+
+    def share(self, increments: Sequence[Increment], solution: Solution) -> None:
+        """Hold the same increments as the caller, who has merged older ones that a solution
+        includes; not where that is the newest no longer."""
+        with self.lock:
+            if self.newest is solution:
+                own = until(self._increments, solution.sequence)
+                self._increments[:own] = increments[:until(increments, solution.sequence)]
 
     def request_solve(self, full: bool = False) -> int:
         """Ask for a solve of everything submitted so far; returns the number of the request.

@@ -8,6 +8,7 @@ does is renumbered here.
 from __future__ import annotations
 
 import bisect
+from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -31,6 +32,7 @@ MEASUREMENTS, ODOMETRY = 1, 2
 FAILURES = (SparserError, np.linalg.LinAlgError, ArithmeticError, ValueError, LookupError,
             MemoryError)
 """What a solve of poisoned data raises: overflow, indefinite matrices, failed validation."""
+_POSES = 'poses'
 _MOST = 8
 """So many increments are quarantined at once; more is no poison but a defect of another kind."""
 
@@ -90,10 +92,17 @@ def merged(increments: list[Increment]) -> Increment:
 
 _SEPARATE = 200
 """So many of the newest increments stay apart, so that one that no solve survives can be told from
-the others; older ones are merged, which is quicker to send and to add."""
+the others; older ones are merged, which is quicker to send and to add, and takes less memory."""
 
 
-def runs(increments: Sequence[Increment], alone: Collection[int]) -> list[list[Increment]]:
+def until(increments: Sequence[Increment], sequence: int) -> int:
+    """How many increments there are up to a sequence; a merged one stands for several."""
+    return bisect.bisect_right(increments, sequence, key=lambda increment: increment.sequence)
+
+
+def runs(
+    increments: Sequence[Increment], alone: Collection[int], newest: int = _SEPARATE
+) -> list[list[Increment]]:
     """Consecutive increments in runs to be merged; the newest and those in `alone` by themselves.
 
     `alone` lists sequences, of quarantined increments.
@@ -102,11 +111,48 @@ def runs(increments: Sequence[Increment], alone: Collection[int]) -> list[list[I
     single = True
     for number, increment in enumerate(increments):
         before, single = single, (
-            increment.sequence in alone or number >= len(increments) - _SEPARATE)
+            increment.sequence in alone or number >= len(increments) - newest)
         if single or before:
             parts.append([])
         parts[-1].append(increment)
     return parts
+
+
+def condense(
+    increments: list[Increment], begin: int, sequence: int, alone: Collection[int]
+) -> int:
+    """Merge older increments from place `begin` up to a sequence; the place up to which they are.
+
+    A robot that stands still for a day would fill the memory otherwise.
+    """
+    while min(until(increments, sequence), len(increments) - _SEPARATE) - begin >= _SEPARATE:
+        rows = slice(begin, begin + _SEPARATE)
+        parts = [merged(part) for part in runs(increments[rows], alone, 0)]
+        increments[rows] = parts
+        begin += len(parts)
+    return begin
+
+
+class _Rows:
+    """How many rows of one table all increments up to each one have; empty ones take no place."""
+
+    def __init__(self) -> None:
+        self._sequences, self._ends = array('q'), array('q')
+
+    @property
+    def count(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def reach(self, sequence: int, rows: int) -> None:
+        """With an increment there are so many rows."""
+        if rows > self.count:
+            self._sequences.append(sequence)
+            self._ends.append(rows)
+
+    def until(self, sequence: int) -> int:
+        """Rows of the increments up to one."""
+        place = bisect.bisect_right(self._sequences, sequence)
+        return self._ends[place - 1] if place else 0
 
 
 class GraphStore:
@@ -118,14 +164,13 @@ class GraphStore:
     def __init__(self, dimension: int) -> None:
         self._whole = empty_graph(dimension)
         self._waiting: list[Increment] = []
-        self._ends: dict[str, list[tuple[int, int]]] = {
-            name: [] for name in self._whole.tables()}
-        """(sequence, number of rows up to its end) of every increment."""
+        self._sequences = array('q')
+        """Of all increments, merged ones as one."""
+        self._rows = {name: _Rows() for name in (_POSES, *self._whole.tables())}
         self._read: dict[tuple[object, ...], Graph] = {}
         """The sum of all increments as treatments read it, by what these read otherwise."""
         self._treatment = Treatment()
         self._treated: Treated | None = None
-        self._robots: dict[int, tuple[int, ...]] = {}
         self.unlevelled: tuple[str, ...] = ()
         """Robots whose verticals are left out, as the newest increment says."""
         self.sequence = -1
@@ -150,13 +195,11 @@ class GraphStore:
         self.unlevelled = increment.unlevelled
         self.sequence = increment.sequence
         self.newest_stamp_ns = max(self.newest_stamp_ns, increment.newest_stamp_ns)
-        for name in self._ends:
-            before = self._ends[name][-1][1] if self._ends[name] else 0
-            rows = len(getattr(increment, name))
-            self._ends[name].append((increment.sequence, before + rows))
+        self._sequences.append(increment.sequence)
+        for name, rows in self._rows.items():
+            rows.reach(increment.sequence, rows.count + len(getattr(increment, name)))
         self.n_measurements += increment.n_measurements - int(
             np.sum(increment.relative_poses.odometry))
-        self._robots[increment.sequence] = tuple(np.unique(increment.poses.robot).tolist())
         return True
 
     def thinned(
@@ -170,10 +213,16 @@ class GraphStore:
         other = GraphStore(self._whole.dimension)
         other.add(increment, first=0)
         other.newest_stamp_ns = max(self.newest_stamp_ns, increment.newest_stamp_ns)
-        for name, ends in self._ends.items():
-            left = np.concatenate([[0], np.cumsum(to.rows[name] >= 0)])
-            other._ends[name] = [
-                (number, int(left[end])) for number, end in _remembered(ends, marks)]
+        # Older increments are told apart no more.
+        told, count = self._sequences, len(self._sequences)
+        places = {bisect.bisect_right(told, mark) - 1 for mark in marks} - {-1}
+        places.update(range(max(count - _SEPARATE, 0), count))
+        other._sequences = array('q', (told[place] for place in sorted(places)))
+        for name, kept in to.rows.items():
+            left = np.concatenate([[0], np.cumsum(kept >= 0)])
+            other._rows[name] = _Rows()
+            for number in other._sequences:
+                other._rows[name].reach(number, int(left[self._rows[name].until(number)]))
         other.treat(replace(self._treatment, quarantined=()))
         return other
 
@@ -254,11 +303,7 @@ class GraphStore:
 
     def sequences(self, after: int) -> list[int]:
         """Sequences of the increments after one, merged ones as one."""
-        return [number for number, _ in self._ends['ranges'] if number > after]
-
-    def count_until(self, name: str, sequence: int) -> int:
-        """Rows of the sum of all increments that the increments up to one have."""
-        return max((end for number, end in self._ends[name] if number <= sequence), default=0)
+        return self._sequences[bisect.bisect_right(self._sequences, after):].tolist()
 
     def rows_until(self, sequence: int, data: Treated | None = None) -> dict[str, int]:
         """Number of rows of `graph`, or of another treated one, that the increments up to one have.
@@ -267,43 +312,36 @@ class GraphStore:
         """
         kept = (self.now if data is None else data).rows
         counts = {}
-        for name in self._ends:
-            whole = self.count_until(name, sequence)
+        for name in self._whole.tables():
+            whole = self._rows[name].until(sequence)
             counts[name] = int(np.searchsorted(kept[name], whole)) if name in kept else whole
         return counts
 
     def subjects(self) -> dict[int, str]:
         """Names of the robots whose data a quarantined increment holds."""
+        poses = self._whole.poses
         return {
-            number: ', '.join(self._whole.robots[k] for k in self._robots.get(number, ()))
-            or 'map' for number, _ in self._treatment.quarantined}
+            number: ', '.join(self._whole.robots[k] for k in np.unique(
+                poses.robot[self._brought(_POSES, number)]).tolist()) or 'map'
+            for number, _ in self._treatment.quarantined}
+
+    def _brought(self, name: str, sequence: int) -> slice:
+        """Rows of an increment, or of the merged one that holds it."""
+        place = bisect.bisect_left(self._sequences, sequence)
+        before = self._sequences[place - 1] if place else -1
+        return slice(self._rows[name].until(before), self._rows[name].until(
+            self._sequences[place] if place < len(self._sequences) else sequence))
 
     def _brought_by(self, levels: Mapping[int, int]) -> dict[str, Mask]:
         """By table the rows of quarantined increments that are left out."""
         masks: dict[str, Mask] = {}
-        for name in self._ends if levels else ():
-            table, begin = getattr(self._whole, name), 0
-            out = np.zeros(len(table), dtype=bool)
-            for number, end in self._ends[name]:
-                level = levels.get(number, 0)
-                if level and name == 'relative_poses' and level < ODOMETRY:
-                    out[begin:end] = ~table.odometry[begin:end]
-                elif level:
-                    out[begin:end] = True
-                begin = end
-            masks[name] = out
+        for name, table in self._whole.tables().items() if levels else ():
+            masks[name] = out = np.zeros(len(table), dtype=bool)
+            for sequence, level in levels.items():
+                rows = self._brought(name, sequence)
+                out[rows] |= (~self._whole.relative_poses.odometry[rows]
+                              if name == RELATIVE and level < ODOMETRY else level > 0)
         return masks
-
-
-def _remembered(ends: list[tuple[int, int]], marks: Collection[int]) -> list[tuple[int, int]]:
-    """The newest entries, and those of some sequences: older ones are told apart no more.
-
-    Of a sequence without an entry of its own, the one before it.
-    """
-    old = ends[:-_SEPARATE]
-    numbers = [number for number, _ in old]
-    places = {bisect.bisect_right(numbers, mark) - 1 for mark in marks}
-    return [old[place] for place in sorted(places) if place >= 0] + ends[-_SEPARATE:]
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,22 @@ import numpy as np
 import pytest
 from backend_world import config, errors_in_map, ticks, two_robots
 
+from sparser_ros.backend.session import graph_store
 from sparser_ros.backend.session.fault_search import Attempts, Retry
 from sparser_ros.backend.session.graph_store import (
     MEASUREMENTS,
     ODOMETRY,
+    GraphStore,
+    condense,
     culprits,
     possible,
     thinned,
+    until,
 )
 from sparser_ros.backend.session.schedule import GrowthClock
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.linalg.rotations import aligned_errors
 
@@ -55,6 +60,35 @@ def test_a_poisoned_increment_costs_its_own_measurements_only(column, value):
         assert [one.value for one in named] == [5.0] and 'A, B' in named[0].text
     assert np.max(errors_in_map(world, solution)) < 0.4
     assert len(solution.estimate.rotation) == 96
+
+
+@pytest.mark.parametrize('alone', [(), (1, 3)])
+def test_older_increments_are_merged_and_the_sum_stays(monkeypatch, alone):
+    monkeypatch.setattr(graph_store, '_SEPARATE', 4)
+    every = two_robots(2, steps=48).increments(16)
+    increments = list(every)
+    place = condense(increments, 0, 6, alone)
+    place = condense(increments, place, 13, alone)
+    # Of 0 to 3, 4 to 7 and 8 to 11 all are merged but those alone; the newest four stay.
+    ends = [one.sequence for one in increments]
+    assert ends == ([0, 1, 2, 3] if alone else [3]) + [7, 11, 12, 13, 14, 15]
+    assert place == ends.index(11) + 1 and until(increments, 12) == ends.index(12) + 1
+    apart, joined = GraphStore(2), GraphStore(2)
+    for store, some in (apart, every), (joined, increments):
+        for one in some:
+            store.add(one, first=store.sequence + 1)
+        store.treat(Treatment(quarantined=tuple((number, MEASUREMENTS) for number in (*alone, 14))))
+    for name, table in apart.graph.tables().items():
+        for column, values in vars(table).items():
+            np.testing.assert_array_equal(values, getattr(joined.graph.tables()[name], column))
+    assert apart.subjects() == joined.subjects() and set(apart.subjects().values()) == {'A, B'}
+    for sequence in (7, 11, 12, 15):
+        assert apart.rows_until(sequence) == joined.rows_until(sequence)
+    # What is told to be bad only later goes with all that it was merged with.
+    joined.treat(Treatment(quarantined=((9, MEASUREMENTS),)))
+    rows = joined.rows_until(11)['ranges'] - joined.rows_until(7)['ranges']
+    assert rows == 0 < joined.rows_until(7)['ranges']
+    assert np.all(joined.graph.relative_poses.odometry) and len(joined.graph.poses) == 96
 
 
 def every_second(world, steps):
