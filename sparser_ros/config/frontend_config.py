@@ -300,8 +300,9 @@ class FixesConfig:
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
     initial_pose_topic: str = option(
-        'initialpose', 'poses in map of `initial_pose_robot`, as the button of RViz sends them; '
-        'taken as a measurement with the covariance stated; empty = none')
+        'initialpose', 'poses in map of the base of `initial_pose_robot`, as the button of RViz '
+        'sends them; taken as a measurement with the covariance stated (3D: at the height of the '
+        'odometry where it states none), whatever else `fixes` says; empty = none')
     initial_pose_robot: str = option(
         '', 'robot that they are of; empty = the gauge robot, or the first of `robots`')
 

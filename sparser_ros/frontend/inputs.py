@@ -90,7 +90,7 @@ class Inputs:
         datum = samples.Datum(fixes.datum, fixes.datum_heading_rad) if fixes.datum else None
         self._add(fixes.topic, fixes.type, 'fixes', samples.fix, robot=OF_TOPIC, datum=datum)
         self._add(fixes.initial_pose_topic, 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
-                  samples.fix, robot=(
+                  samples.fix, initial=True, robot=(
                       fixes.initial_pose_robot or config.backend.gauge_robot or config.robots[0]))
         self._add(config.frames.static_topic, 'tf2_msgs/msg/TFMessage', 'frames',
                   samples.static_frames)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..array_types import Array
 from ..graph import PointPriors, PosePriors, RelativePoses
 from ..graph import Sightings as SightingTable
 from ..graph.finding import Finding
@@ -112,10 +113,21 @@ class Fixes(Intake):
             return 'far_from_datum'
         if sample.frame_id and sample.frame_id.lstrip('/') != self._config.frames.map:
             return 'wrong_frame'
-        arm = options.lever_arms.get(sample.robot) or (self._shared.frames.on_robot(
-            self._config, sample.robot, sample.antenna) if sample.antenna else None)
+        arm, source, interval_s = None, (sample.robot, sample.initial), 0.0
+        # What somebody gave by hand has no antenna, no rate and no clock of a sensor.
+        if sample.initial:
+            stamp_ns -= offset_ns(options.time_offsets, sample.robot)
+        else:
+            interval_s = options.min_interval_s
+            arm = options.lever_arms.get(sample.robot) or (self._shared.frames.on_robot(
+                self._config, sample.robot, sample.antenna) if sample.antenna else None)
         lever = space.vector([*map(float, arm or (0.0, 0.0)), 0.0])
-        move, turn, pose = self._position_variance(sample), self._heading_variance(sample), None
+        spread, pose = np.diagonal(sample.covariance), None
+        # In space the button of RViz says 0 for what it does not know: z, roll and pitch.
+        flat = sample.initial and space.dimension == 3 and not np.any(spread[2:5])
+        if flat:
+            spread = np.array([*spread[:2], options.sigma_m**2, *spread[[5, 5, 5]]])
+        move, turn = self._position_variance(spread), self._heading_variance(sample, spread)
         if turn is not None and sample.quat_xyzw is not None:
             _, turn = believed(options, move, turn)
             quat = sample.quat_xyzw.tolist()
@@ -124,13 +136,12 @@ class Fixes(Intake):
                 return reason
             mount = (*(-c for c in lever), *space.identity[space.dimension:])
             pose = space.compose(space.pose(position, quat), mount)
-        return self._one_too_many(sample.robot, stamp_ns, options.min_interval_s) \
-            or self._of_robot(
-                sample.robot, stamp_ns, pose, space.vector(position), lever, move, turn)
+        return self._one_too_many(source, stamp_ns, interval_s) or self._of_robot(
+            sample.robot, stamp_ns, pose, space.vector(position), lever, move, turn, flat)
 
-    def _position_variance(self, sample: FixSample) -> float:
-        """Mean variance per axis of the dimension, m^2."""
-        spread = np.diagonal(sample.covariance)[:self._space.dimension]
+    def _position_variance(self, spread: Array) -> float:
+        """Mean variance per axis of the dimension, m^2, of the variances (6,) of a pose."""
+        spread = spread[:self._space.dimension]
         with np.errstate(over='ignore', invalid='ignore'):
             # Finite extremes may add up to infinity, which is refused below.
             move = float(np.mean(spread))
@@ -143,25 +154,32 @@ class Fixes(Intake):
             self.counters.warnings['too_certain'] += 1
         return bounded
 
-    def _heading_variance(self, sample: FixSample) -> float | None:
-        """Variance per axis of the rotation; None = it is not to be used."""
+    def _heading_variance(self, sample: FixSample, spread: Array) -> float | None:
+        """Variance per axis of the rotation, of the variances (6,) of a pose; None = it is not to
+        be used."""
         options = self._config.fixes
-        if options.use == 'position' or sample.quat_xyzw is None:
+        use = 'auto' if sample.initial else options.use
+        if use == 'position' or sample.quat_xyzw is None:
             return None
         turn = math.nan
-        diagonal = np.diagonal(sample.covariance)[5 if self._space.dimension == 2 else 3:]
+        diagonal = spread[5 if self._space.dimension == 2 else 3:]
         if np.all(diagonal > 0):
             turn = float(np.mean(diagonal))
         usable = math.isfinite(turn)
-        if options.use == 'pose':
+        if use == 'pose':
             return turn if usable else options.sigma_rad**2
         return turn if usable and turn < options.max_heading_sigma_rad**2 else None
 
     def row(self, assembly: Assembly, pending: Pending, pose: Pose | None, position: Vector,
-            lever: Vector, move: float, turn: float) -> str:
+            lever: Vector, move: float, turn: float, flat: bool) -> str:
         """A position (of the antenna) with its lever arm from the keyframe, or the pose of the
-        keyframe in map; variances per axis."""
+        keyframe in map; variances per axis. One that says no height (`flat`) is at that of the
+        odometry."""
         space, place = self._space, pending.places[0]
+        if flat:
+            height = self._shared.tracks[place.robot].odometry_at(place)[1][2]
+            position = (*position[:2], height)
+            pose = (*pose[:2], height, *pose[3:]) if pose else None
         if pose is None:
             assembly.add(PointPriors, assembly.row(place), space.act(place.offset, lever),
                          position, 1 / move, pending.stamp_ns)

@@ -159,6 +159,8 @@ class FixSample(RobotSample):
     """Frame of what the position is of; '' = configured."""
     satellite: bool = False
     """Whether the position is of latitude and longitude, relative to the datum."""
+    initial: bool = False
+    """Whether somebody gave it by hand: a pose of the base, by no sensor."""
 
 
 @dataclass(frozen=True)
@@ -314,14 +316,17 @@ def loop_closure(msg: Message, received_ns: int) -> ClosureSample:
         covariance(msg.relative_pose.covariance), float(msg.confidence), msg.detector)
 
 
-def fix(msg: Message, received_ns: int, robot: str, datum: Datum | None = None) -> Sample:
+def fix(
+    msg: Message, received_ns: int, robot: str, datum: Datum | None = None, initial: bool = False
+) -> Sample:
     """From `geometry_msgs` (PoseWithCovarianceStamped, PoseStamped, PointStamped) in map, or from
     `sensor_msgs/NavSatFix`."""
     if hasattr(msg, 'latitude'):
         return _satellite(msg, received_ns, robot, datum)
     position, full, quat = _placed(msg)
     return FixSample(
-        robot, stamp(msg.header.stamp), received_ns, position, full, quat, msg.header.frame_id)
+        robot, stamp(msg.header.stamp), received_ns, position, full, quat, msg.header.frame_id,
+        initial=initial)
 
 
 def landmark_pose(msg: Message, received_ns: int, robot: str, landmark: str) -> SightingSample:

@@ -275,7 +275,7 @@ def test_the_initial_pose_of_rviz_is_a_fix_of_one_robot():
         {'robots': ['A', 'B'], 'fixes.initial_pose_robot': 'B'})
     message = M(header=header(3.5, 'map'), pose=M(pose=POSE, covariance=[0.25] * 36))
     sample, = Inputs(options).match('initialpose').decode(message, 0)
-    assert (sample.robot, sample.stamp_ns) == ('B', 3_500_000_000)
+    assert (sample.robot, sample.stamp_ns, sample.initial) == ('B', 3_500_000_000, True)
 
 
 @pytest.mark.parametrize('kind', ['PointStamped', 'PoseStamped', 'PoseWithCovarianceStamped'])

@@ -9,6 +9,7 @@ from frontend_world import (
     driven,
     fix_sample,
     graph_of,
+    ns,
     range_sample,
     sighting_sample,
     truth,
@@ -89,6 +90,23 @@ def test_the_heading_of_a_fix_counts_if_its_covariance_vouches_for_it():
     assert graph.pose_priors.kappa == pytest.approx([100.0])
     assert graph.pose_priors.tau == pytest.approx([25.0])
     assert graph.point_priors.precision == pytest.approx([25.0, 25.0])
+
+
+def test_a_pose_given_by_hand_is_that_of_the_base_whatever_is_said_of_the_sensor(dimension):
+    """In space the button of RViz says 0 for z, roll and pitch."""
+    frontend, (a, _) = driven(1.0, dimension, keyframes={'every_message': True}, fixes={
+        'topic': '/{robot}/fix', 'use': 'position', 'lever_arms': {'A': [1.0, 0.0, 0.0]},
+        'min_interval_s': 1.0, 'time_offsets': {'A': 0.3}})
+    frontend.add(fix_sample(a, 0.1))
+    given = fix_sample(a, 0.5, covariance=np.diag([0.25, 0.25, 0, 0, 0, 0.07]), initial=True)
+    frontend.add(given)
+    graph = graph_of(frontend)
+    assert graph.point_priors.stamp_ns.tolist() == [ns(0.4)]
+    poses, high = graph.pose_priors, a.odometry(0.5).position_xyz[2]
+    assert poses.stamp_ns.tolist() == [ns(0.5)]
+    assert poses.translation[0] == pytest.approx([*given.position_xyz[:2], high][:dimension])
+    assert (poses.tau[0], poses.kappa[0]) == pytest.approx(
+        {2: (4.0, 1 / 0.07), 3: (2.0, 0.5 / 0.07)}[dimension])
 
 
 def test_a_known_beacon_with_sigma_gets_a_prior_and_a_guess():
