@@ -6,11 +6,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from ..config import SparserConfig
+from ..config.errors import refuse
 from ..config.inputs_config import (
     CLOSURE_TYPES,
     HEIGHT_FIELDS,
@@ -43,6 +44,8 @@ OPTION = {
 """The parameter that names the topics of a kind of input."""
 NEEDED = ('odometry', 'ranges')
 """Kinds whose absence is named even where no other topic could be meant."""
+Decode = Callable[[Any, int], Iterable[Sample]]
+"""(message, received_ns) -> samples."""
 OF_TOPIC = '{robot}'
 """Stands for the robot whose topic it is."""
 
@@ -82,8 +85,7 @@ class Inputs:
         self._patterns: list[tuple[re.Pattern[str], str, RangeInput | SightingInput]] = []
         """Regular expression, kind and options of topics that are not known beforehand."""
         self._remembering: list[LinkTrack | SlamClosures] = []
-        self.routes: list[Route] = []
-        """Topics whose names are known beforehand."""
+        self._by_topic: dict[str, Route] = {}
         fixes = config.fixes
         self._add(config.odometry.topic, ODOMETRY_TYPE, 'odometry',
                   samples.odometry, samples.read_odometry, robot=OF_TOPIC)
@@ -107,7 +109,8 @@ class Inputs:
                           robot=OF_TOPIC, source=name, path=path, scale=altimeter.scale)
             self._add(config.attitudes.topic, IMU_TYPE, 'attitudes', samples.attitude,
                       robot=OF_TOPIC)
-        self._by_topic = {_key(route.topic): route for route in self.routes}
+        self.routes = list(self._by_topic.values())
+        """Topics whose names are known beforehand, each once."""
 
     def reset(self) -> None:
         """Forget what adapters remember of messages."""
@@ -160,9 +163,20 @@ class Inputs:
         for robot in robots if '{robot}' in template or len(robots) == 1 else ['']:
             own = {name: robot if value == OF_TOPIC else value for name, value in options.items()}
             if template:
-                self.routes.append(Route(
+                self._join(Route(
                     self._config.topic(template, robot), type_name, kind, partial(decoder, **own),
                     partial(reader, **own) if reader else None))
+
+    def _join(self, route: Route) -> None:
+        """Take in a route; several of one topic become one, which reads a message by each."""
+        known = self._by_topic.setdefault(_key(route.topic), route)
+        if known is route:
+            return
+        refuse(known.type != route.type, f'topic {route.topic}: {OPTION[known.kind]} and '
+               f'{OPTION[route.kind]} read it as {known.type} and {route.type}: a topic has one '
+               'type')
+        self._by_topic[_key(route.topic)] = replace(known, read=None, decoder=partial(
+            _by_both, known.decode, route.decode))
 
     def _ranges(self, source: RangeInput) -> None:
         usual = RANGE_TYPES.get(source.adapter, '')
@@ -199,6 +213,10 @@ class Inputs:
                 self._add(topic, type_name, 'closures', samples.loop_closure)
             else:
                 self._add(topic, type_name, 'closures', system, robot=OF_TOPIC)
+
+
+def _by_both(first: Decode, second: Decode, message: Any, received_ns: int) -> list[Sample]:
+    return [*first(message, received_ns), *second(message, received_ns)]
 
 
 def _key(topic: str) -> str:

@@ -175,8 +175,6 @@ class Subscriptions:
         return False
 
     def _subscribe(self, route: Route) -> None:
-        if route.topic in self.inputs:  # one topic may give both keyframes and closures
-            return
         wish = self.config.node.qos.reliability
         item = Input(route, reliable=route.kind in PRECIOUS or wish != 'best_effort')
         self._open(item)

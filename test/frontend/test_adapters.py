@@ -142,6 +142,21 @@ def test_fields_of_a_list():
     assert second == Refused('ranges', 'unreadable')
 
 
+def test_several_inputs_of_one_topic_are_all_read_and_must_have_one_type():
+    both = {f'r{k}': {
+        'topic': '/{robot}/uwb', 'adapter': 'fields', 'type': 'my_msgs/msg/Two',
+        'fields': {'range': f'd{k}', 'target': f't{k}'}} for k in (0, 1)}
+    found = Inputs(config(**{'ranges.inputs': both}))
+    route, = [route for route in found.routes if route.topic == '/A/uwb']
+    message = M(d0=1.0, t0='a', d1=2.0, t1='b')
+    assert [(s.target, s.range_m) for s in route.decode(message, RECEIVED)] == [
+        ('a', 1.0), ('b', 2.0)]
+    assert found.match('/A/uwb') is route
+    both['r1']['type'] = 'my_msgs/msg/Other'
+    with pytest.raises(ConfigError, match='/A/uwb.*my_msgs/msg/Two and my_msgs/msg/Other'):
+        Inputs(config(**{'ranges.inputs': both}))
+
+
 def test_whole_numbers_of_an_array_are_nanoseconds():
     found = inputs(
         topic='/{robot}/uwb', adapter='fields', type='my_msgs/msg/Ranges', targets=['x', 'y'],
