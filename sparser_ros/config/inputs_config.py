@@ -89,6 +89,7 @@ class RangeInput:
                 name = '{'
             refuse('{' in name, f'{where}.{key}: {template!r}: expected text with {{id}}, '
                    '{role} or a number format such as {id:04x}')
+        _check_read(self, where)
         if self.adapter == 'pair_topic':
             refuse({'source', 'target'} - _groups(self.topic, where),
                    f'{where}.topic: needs the groups (?P<source>…) and (?P<target>…)')
@@ -133,6 +134,7 @@ class SightingInput:
 
     def check(self, where: str, robots: Collection[str]) -> None:
         """Raise ConfigError where the topic of `pose_topic` names no landmark, or no robot."""
+        _check_read(self, where)
         if self.adapter != 'pose_topic':
             return
         groups = _groups(self.topic.replace('{robot}', '(?P<robot>x)'), where)
@@ -159,6 +161,7 @@ class ClosureInput:
 
     def check(self, where: str, robots: Collection[str]) -> None:
         """Raise ConfigError where the entry names no robot, or another one than there is."""
+        _check_read(self, where)
         for robot in self.robots.values():
             refuse(robot not in robots, f'{where}.robots: {robot!r} is not in robots')
         refuse(self.adapter == 'rtabmap' and '{robot}' not in self.topic and len(robots) > 1,
@@ -217,6 +220,8 @@ class HeightInput:
                f'{where}.field: {self.field!r} is no path such as point.z')
         refuse(len(robots) > 1 and '{robot}' not in self.topic,
                f'{where}.topic: must contain {{robot}} with several robots')
+        refuse(self.measures == 'ground' and self.min_m >= self.max_m,
+               f'{where}.min_m: {self.min_m} must be below max_m, {self.max_m}')
         check_vector(self.lever_arm, (3,), f'{where}.lever_arm')
         for name in ('offset_m_of', 'lever_arm_of'):
             for robot in getattr(self, name):
@@ -251,6 +256,16 @@ KEYFRAME_TYPES = {
     'swarm_slam': 'cslam_common_interfaces/msg/KeyframeOdom',
     'rtabmap': 'rtabmap_msgs/msg/MapData',
 }
+READ_BY = {
+    'radio_format': ('pair_topic', 'fields', 'linktrack'),
+    **dict.fromkeys(('source_format', 'target_format'), ('pair_topic', 'fields')),
+    **dict.fromkeys(('source', 'targets', 'fields'), ('fields',)),
+    'landmark_format': ('pose_topic',),
+    'keyframe_topic': ('kimera', 'swarm_slam', 'rtabmap'),
+    'keyframe_type': ('kimera', 'swarm_slam', 'rtabmap'),
+    'robots': ('kimera', 'swarm_slam'),
+}
+"""Adapters that read an option; all read the others."""
 FIELD_NAMES = (
     'list', 'source', 'target', 'range', 'variance', 'sigma', 'stamp', 'first_path_rssi',
     'rx_rssi', 'los', 'nlos',
@@ -298,6 +313,14 @@ def check_vector(values: list[float], sizes: tuple[int, ...], name: str) -> None
     """Raise ConfigError unless the list is empty or has an allowed length."""
     refuse(values and len(values) not in sizes,
            f'{name}: expected {" or ".join(map(str, sizes))} numbers, got {len(values)}')
+
+
+def _check_read(source: RangeInput | SightingInput | ClosureInput, where: str) -> None:
+    """Raise ConfigError where an option is set that the adapter does not read."""
+    for key, adapters in READ_BY.items():
+        refuse(getattr(source, key, '') and source.adapter not in adapters,
+               f'{where}.{key}: the adapter {source.adapter} does not read it, only '
+               f'{" and ".join(adapters)}: remove it, or choose another adapter')
 
 
 def _groups(pattern: str, where: str) -> set[str]:

@@ -81,6 +81,18 @@ class SparserConfig:
         ):
             refuse(template and len(robots) > 1 and '{robot}' not in template,
                    f'{name}: {template!r} must contain {{robot}} with several robots')
+        for name in ('map', 'odom', 'base'):
+            frame = getattr(self.frames, name)
+            refuse(frame.startswith('/'),
+                   f'frames.{name}: {frame!r} must not begin with /: no frame of tf2 does')
+        for name, used in (('heights.inputs', self.heights.inputs),
+                           ('attitudes.topic', self.attitudes.topic)):
+            refuse(used and self.dimension == 2,
+                   f'{name}: not used in the plane; remove it, or set dimension: 3')
+        for name in ('odometry', 'sightings', 'fixes', 'heights', 'attitudes'):
+            for robot in getattr(self, name).time_offsets:
+                refuse(robot not in (*robots, '*'),
+                       f'{name}.time_offsets.{robot}: no such robot; "*" stands for all others')
         for name, robot in (('backend.gauge_robot', self.backend.gauge_robot),
                             ('fixes.initial_pose_robot', self.fixes.initial_pose_robot)):
             refuse(robot and robot not in robots, f'{name}: {robot!r} is not in robots {robots}')

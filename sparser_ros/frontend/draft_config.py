@@ -211,7 +211,7 @@ def _per_robot(topics: Iterable[str], robots: Sequence[str]) -> list[str]:
 def _frames(frames: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """`frames` as the messages of odometry name them, where all robots name them alike."""
     default = FramesConfig()
-    templates = {tuple(_templated(frame, robot) for frame in both)
+    templates = {tuple(_templated(frame.lstrip('/'), robot) for frame in both)
                  for robot, both in frames.items()}
     odom, base = templates.pop() if len(templates) == 1 else ('', '')
     if not odom or not base or (odom, base) == (default.odom, default.base) or (

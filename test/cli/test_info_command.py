@@ -103,7 +103,7 @@ def test_frames_are_drafted_from_the_messages():
                   for robot, both in frames.items()]
         return draft(topics)[0].get('frames')
 
-    assert frames_of(A=('odom', 'base_link')) == {'odom': 'odom', 'base': 'base_link'}
+    assert frames_of(A=('/odom', 'base_link')) == {'odom': 'odom', 'base': 'base_link'}
     assert frames_of(A=('A_odom', 'A'), B=('B_odom', 'B')) == {
         'odom': '{robot}_odom', 'base': '{robot}'}
     assert frames_of(**{'1': ('r1/odom', 'r1/base'), '11': ('r11/odom', 'r11/base')}) == {
