@@ -50,9 +50,16 @@ gentle slopes do not."""
 def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     """Parameters, and in words what was decided and what a reader has to check or add."""
     surveys = {t.topic: t for t in topics}
-    template, robots = _robots({t.topic: t.count for t in topics if _is_odometry(t) and t.count})
+    odometry = {t.topic: t.count for t in topics if _is_odometry(t) and t.count}
+    template, robots = _robots(odometry)
     driven = {robot: surveys[template.replace('{robot}', robot)] for robot in robots}
     notes: list[str] = []
+    left = sorted(odometry.keys() - {survey.topic for survey in driven.values()})
+    if left:
+        notes.append(
+            f'question: odometry that is not used: {", ".join(left)}. Where it is of further '
+            'robots, play it on topics that differ from odometry.topic in {robot} alone, and add '
+            'them to `robots`')
     dimension = _dimension(driven, notes)
     config: dict[str, Any] = {'dimension': dimension}
     inputs, radios, pairs = _ranges(topics)
@@ -83,15 +90,22 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     else:
         notes.append('no topic of ranges that is known by its type: see ranges.inputs, adapter '
                      'fields')
-    seen = [t.topic for t in topics if t.type == SIGHTING_TYPES['landmark_sighting'] and t.count]
-    if seen:
-        config['sightings'] = {'inputs': {
-            f'landmarks{number or ""}': {'topic': topic, 'adapter': 'landmark_sighting'}
-            for number, topic in enumerate(seen)}}
+    for group, name, types in (('sightings', 'landmarks', SIGHTING_TYPES),
+                               ('closures', 'closures', CLOSURE_TYPES)):
+        adapter, own = next(iter(types.items()))
+        seen = [t.topic for t in topics if t.type == own and t.count]
+        if seen:
+            config[group] = {'inputs': {
+                f'{name}{number or ""}': {'topic': topic, 'adapter': adapter}
+                for number, topic in enumerate(seen)}}
     entries = _radios(carried, radios, robots, notes)
     if entries:
         config['radios'] = entries
-    if not any(t.type in CLOSURE_TYPES.values() for t in topics):
+    slam = [(t.topic, adapter) for t in topics for adapter, kind in CLOSURE_TYPES.items()
+            if t.type == kind and adapter != 'loop_closure']
+    notes += [f'{topic} has loop closures, which are not used: an entry of closures.inputs with '
+              f'adapter: {adapter} reads them' for topic, adapter in slam]
+    if not slam and 'closures' not in config:
         notes.append('no loop closures: robots are tied by ranges alone')
     truth = {robot: topic for robot in robots if (topic := _truth(topics, robot))}
     if truth:
@@ -146,6 +160,10 @@ def _robots(topics: Mapping[str, int]) -> tuple[str, list[str]]:
     if any(len(topic) <= len(head) + len(tail) for topic in chosen):
         head = head[:head.rindex('/') + 1]
     names = [topic[len(head):len(topic) - len(tail)] for topic in chosen]
+    if not all(name.isdigit() for name in names):
+        # They begin at a word as well: those of husky and hunter.
+        short = re.sub('[0-9A-Za-z]*$', '', head)
+        names, head = [head[len(short):] + name for name in names], short
     return f'{head}{{robot}}{tail}', names
 
 
@@ -186,7 +204,7 @@ def _levels(
             notes.append(f'{imus[0]} says roll and pitch there: attitudes.mounts, where the axes '
                          'of the IMU are not those of the robot')
     heights = [(kind, topic) for kind, (named, _) in ALTIMETERS.items() for topic in _per_robot((
-        t.topic for t in topics if t.type == kind and t.count
+        t.topic for t in topics if t.type == kind and t.count and not TRUTH.search(t.topic)
         and (ALTIMETER.search(t.topic) or not named)), robots)]
     if heights:
         (kind, topic), *others = heights

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.cli.main import main
+from sparser_ros.config.inputs_config import CLOSURE_TYPES
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend.draft_config import draft
 from sparser_ros.io.bag import SensorBagWriter
@@ -128,11 +129,30 @@ def test_a_graph(bag, tmp_path, capsys):
     (['/robot/odom', '/robot_2/odom'], '/{robot}/odom', ['robot', 'robot_2']),
     (['/uav/odom', '/uav2/odom'], '/{robot}/odom', ['uav', 'uav2']),
     (['/alpha/odom', '/alpha_alpha/odom'], '/{robot}/odom', ['alpha', 'alpha_alpha']),
-    (['/a_x/odom', '/b_x/odom'], '/{robot}_x/odom', ['a', 'b'])])
+    (['/a_x/odom', '/b_x/odom'], '/{robot}_x/odom', ['a', 'b']),
+    (['/husky/odom', '/hunter/odom'], '/{robot}/odom', ['husky', 'hunter']),
+    (['/uav1/odom', '/ugv1/odom'], '/{robot}/odom', ['uav1', 'ugv1']),
+    (['/A/odom', '/B/odom', '/C/vio/odom'], '/{robot}/odom', ['A', 'B']),
+    (['/odom_A', '/odom_B'], '/odom_A', ['robot'])])
 def test_names_of_robots_are_told_from_their_topics(topics, template, robots):
-    values, _ = draft([TopicSurvey(topic, ODOMETRY, 9) for topic in topics])
+    values, notes = draft([TopicSurvey(topic, ODOMETRY, 9) for topic in topics])
     assert (values['odometry']['topic'], values['robots']) == (template, robots)
+    left = [topic for topic in topics if topic not in {
+        template.replace('{robot}', robot) for robot in robots}]
+    assert [topic for topic in topics if any(
+        'odometry that is not used' in note and topic in note for note in notes)] == left
     SparserConfig.from_mapping(values)
+
+
+def test_loop_closures_are_drafted_or_told():
+    flown = TopicSurvey('/A/odom', ODOMETRY, 9)
+    values, notes = draft([flown, TopicSurvey('/lc', CLOSURE_TYPES['loop_closure'], 9)])
+    assert [one.topic for one in SparserConfig.from_mapping(values).closure_inputs().values()] == [
+        '/lc']
+    assert not any('loop closures' in note for note in notes)
+    values, notes = draft([flown, TopicSurvey('/A/mapData', CLOSURE_TYPES['rtabmap'], 9)])
+    assert 'closures' not in values
+    assert any('/A/mapData' in note and 'adapter: rtabmap' in note for note in notes)
 
 
 def test_names_with_numbers_stay_whole():
@@ -211,9 +231,10 @@ def test_topics_of_autopilots_are_known():
     (height,) = draft(topics[:2])[0]['heights']['inputs'].values()
     assert (height['field'], height['scale']) == ('z', -1.0)
     SparserConfig.from_mapping(draft(topics[:2])[0])
-    # Sensors that look ahead, and ranges of radios, are no altimeters.
+    # Sensors that look ahead, ranges of radios and ground truth are no altimeters.
     ahead = [TopicSurvey('/d1/laser_front', RANGE, 9), TopicSurvey(
-        '/d1/uwb/n_1/n_2/distance', RANGE, 9)]
+        '/d1/uwb/n_1/n_2/distance', RANGE, 9), TopicSurvey(
+        '/d1/ground_truth', 'geometry_msgs/msg/PointStamped', 9)]
     assert 'heights' not in draft([flown, *ahead])[0]
     # Odometry of the autopilot alone: it is in other axes.
     assert any('docs/flying.md' in note for note in draft([TopicSurvey(
