@@ -85,7 +85,8 @@ class Ranges(BeaconIntake):
         """Judge the unit of a range, whether or not it is taken."""
         if 0 < sample.range_m < math.inf:
             self._units.add(
-                sample.range_m, (sample.source, sample.target), self._travelled_m(sample))
+                self._options.scale * sample.range_m, (sample.source, sample.target),
+                self._travelled_m(sample))
 
     def _travelled_m(self, sample: RangeSample) -> float:
         """Odometry of both ends together since the start."""
@@ -384,7 +385,7 @@ class UnitCheck:
 
     def add(self, distance_m: float, pair: tuple[str, str] = ('', ''),
             travelled_m: float = 0.0) -> None:
-        """Take note of a positive, finite range as received (after unit scaling).
+        """Take note of a positive, finite range in what the configuration takes for metres.
 
         `travelled_m`: odometry of both ends together since the start.
         """

@@ -333,11 +333,11 @@ def test_foreign_frames_and_units_that_driving_must_tell_are_pointed_out():
     assert any('centimetres or millimetres' in found.text for found in frontend.findings)
 
 
-@pytest.mark.parametrize(('factor', 'unit'), [(1.0, ''), (100.0, 'centimetres'),
-                                              (1000.0, 'millimetres')])
+@pytest.mark.parametrize(('factor', 'scale', 'unit'), [
+    (1.0, 1.0, ''), (100.0, 1.0, 'centimetres'), (1000.0, 1.0, 'millimetres'), (1000.0, 0.001, '')])
 @pytest.mark.parametrize('far_m', [3.0, 20.0, 250.0])
-def test_units_are_judged_by_motion_whatever_the_distance(factor, unit, far_m):
-    frontend = Frontend(config(ranges={'max_m': 1e6}))
+def test_units_are_judged_by_motion_whatever_the_distance(factor, scale, unit, far_m):
+    frontend = Frontend(config(ranges={'max_m': 1e6, 'scale': scale}))
     rng = np.random.default_rng(1)
     walker = Robot('A', 2, 3)
     walker.velocity = np.array([1.5, 0.3, 0.0])
