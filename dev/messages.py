@@ -1,4 +1,5 @@
-"""Writes docs/messages.md from msg/ and srv/: `./dev/run python dev/messages.py`."""
+"""Writes docs/messages.md from msg/, srv/ and the reasons of refusal:
+`./dev/run python dev/messages.py`."""
 
 from __future__ import annotations
 
@@ -6,16 +7,24 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from sparser_ros.frontend.counters import REASONS
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'docs' / 'messages.md'
 
 HEADER = """# Messages and services
 
-Written by `dev/messages.py` from the files in `msg/` and `srv/`; do not edit. Units are SI.
-[Topics, services, frames](topics.md) lists all of them, also those of standard types; `~` stands
-for `/sparser`.
+Written by `dev/messages.py` from `msg/`, `srv/` and `frontend/counters.py`; do not edit. Units are
+SI. [Topics, services, frames](topics.md) lists all of them, also those of standard types; `~`
+stands for `/sparser`.
 """
 
+REFUSALS = """## Why messages are refused
+
+`/diagnostics` and reports count refused messages by reason.
+
+| reason | meaning |
+|---|---|"""
 USED_BY = {
     'UwbRange': 'Subscribed on `/uwb/ranges`; other topics and types through `ranges.inputs`.',
     'LandmarkSighting':
@@ -37,6 +46,8 @@ def page() -> str:
         lines += [f'## {title}', '']
         for path in sorted((ROOT / folder).glob(f'*.{folder}')):
             lines += [f'### {path.stem}', '', *section(path)]
+    lines += [REFUSALS, *(f'| `{reason}` | {words} |' for reason, words in sorted(
+        REASONS.items()))]
     return '\n'.join(lines).rstrip() + '\n'
 
 

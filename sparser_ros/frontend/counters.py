@@ -6,6 +6,7 @@ Nothing is lost silently.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +34,61 @@ ABSURD = {
     'stamp_out_of_bounds': 'their stamps are no times',
 }
 """Reasons for which no right source has a message refused, in words."""
+REASONS = ABSURD | {
+    'after_odometry': 'odometry ended before their stamps',
+    'before_odometry': 'odometry began after their stamps',
+    'beyond_sensor': 'they are above the max_range that they state',
+    'between_known_beacons': 'both ends are beacons at known positions',
+    'blocked': 'they have no line of sight (ranges.nlos)',
+    'decimated': 'they come faster than their min_interval_s',
+    'duplicate': 'they came before',
+    'frozen': 'they repeat to the last digit while their robot moves',
+    'implausible': 'no robot moves so (odometry.max_speed_m_per_s)',
+    'in_the_future': 'their stamps are far ahead of all other data',
+    'internal_error': 'this package failed at them: see the log',
+    'low_confidence': 'they are below closures.min_confidence',
+    'no_datum': 'fixes.datum is not set',
+    'no_frame': 'they name no frame',
+    'no_frame_yet': 'their radio has not measured yet',
+    'no_landmark': 'they name no landmark',
+    'no_name': 'targets has no name at their place in the array',
+    'no_odometry': 'no odometry of their robot has come',
+    'no_orientation': 'they say that they hold no orientation',
+    'no_satellite_fix': 'the receiver says that it has no fix',
+    'no_stamp': 'they have no stamp',
+    'not_positive': 'they are 0 or less',
+    'not_successful': 'they say that the closure failed',
+    'odometry_gap': 'their stamps lie in a gap of the odometry',
+    'odometry_says': 'odometry knows the vertical already; where not, set odometry.vertical: free',
+    'off_in_time': 'they do not fit their neighbours (ranges.temporal_window_s)',
+    'out_of_order': 'they came too late to be sorted in',
+    'out_of_range': 'they lie beyond min_m or max_m of heights.inputs',
+    'own_parent': 'a frame is its own parent',
+    'rate_limit': 'they come faster than max_rate_hz or max_total_rate_hz',
+    'repeated_frame': 'the driver repeats its last frame',
+    'robot_seen': 'what they see is a robot by `radios`',
+    'same_keyframe': 'both ends are at one keyframe (keyframes.distance_m)',
+    'self_range': 'both ends are on one robot or beacon by `radios`',
+    'shorter_than_height_difference': 'antennas are farther apart in height (lever_arm, height_m)',
+    'time_backwards': 'their stamps went back; if the clock was set back: ~/reset',
+    'too_far': 'they are above sightings.max_m',
+    'too_long': 'they are above ranges.max_m or closures.max_translation_m',
+    'too_many_frames': '/tf_static has more frames than are kept',
+    'too_many_waiting': 'too many wait for odometry',
+    'too_near': 'they are below sightings.min_m',
+    'too_short': 'they are below ranges.min_m, bias_m taken off',
+    'turned': 'the IMU is mounted otherwise than attitudes.mounts says',
+    'unconfirmed_landmark': 'too few name their landmark (sightings.new_landmark_sightings)',
+    'unconfirmed_radio': 'too few name their radio (ranges.new_beacon_ranges)',
+    'unknown_frame': 'neither sightings.sensor_poses nor /tf_static has their frame',
+    'unknown_keyframe': 'nothing told the stamps of their keyframes (keyframe_topic)',
+    'unknown_landmark': '`radios` lacks their landmark (sightings.unknown_landmarks)',
+    'unknown_radio': '`radios` lacks their radio (ranges.unknown_radios)',
+    'unknown_robot': 'the robot that they name is not in `robots`',
+}
+"""All reasons of refusal, in words."""
+ALL_REFUSED = 20
+"""Messages of a kind; where so many have come and all were refused, that is no accident."""
 
 
 @dataclass
@@ -74,6 +130,11 @@ class KindCounters:
         return False
 
     @property
+    def refuses_all(self) -> bool:
+        """True where many have come, and none was taken."""
+        return self.received >= ALL_REFUSED and self.received == self.dropped.total()
+
+    @property
     def balanced(self) -> bool:
         return self.received == self.accepted + self.merged + self.waiting + self.dropped.total()
 
@@ -91,6 +152,16 @@ class Counters(dict[str, KindCounters]):
     def __init__(self) -> None:
         super().__init__((kind, KindCounters()) for kind in KINDS)
         self.time_jumps = 0
+
+    def findings(self) -> Iterator[Finding]:
+        """Kinds of input of which all is refused, for a reason that is not told of each topic."""
+        for kind, counted in self.items():
+            if counted.refuses_all:
+                (reason, count), = counted.dropped.most_common(1)
+                if reason not in ABSURD:
+                    yield Finding(
+                        'refused_all', kind, f'all {counted.received} {kind} are refused, {count} '
+                        f'as {reason}: {REASONS[reason]}', counted.received, 'messages')
 
     @property
     def received(self) -> int:

@@ -190,10 +190,11 @@ class Frontend:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Faults of sources: those of now, and the events of the last half minute of data time;
-        of the kind `configuration`: what of the data contradicts it."""
+        kinds of which all is refused; of the kind `configuration`: what of the data contradicts
+        it."""
         return (*self._events.findings(self._clock.newest_ns), *self._odometry.findings(),
                 *self._clock.findings(), *self._ranges.findings(),
-                *self._sightings.findings(),
+                *self._sightings.findings(), *self.counters.findings(),
                 *(Finding('configuration', text, text) for text in self._contradictions()))
 
     @property

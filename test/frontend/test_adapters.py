@@ -153,7 +153,7 @@ def test_several_inputs_of_one_topic_are_all_read_and_must_have_one_type():
         ('a', 1.0), ('b', 2.0)]
     assert found.match('/A/uwb') is route
     both['r1']['type'] = 'my_msgs/msg/Other'
-    with pytest.raises(ConfigError, match='/A/uwb.*my_msgs/msg/Two and my_msgs/msg/Other'):
+    with pytest.raises(ConfigError, match=r'/A/uwb.*my_msgs/msg/Two and my_msgs/msg/Other'):
         Inputs(config(**{'ranges.inputs': both}))
 
 

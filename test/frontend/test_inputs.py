@@ -1,7 +1,9 @@
 """Bad input is counted with its reason, none of it reaches the graph; good data after it do."""
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from hypothesis import strategies as st
 
 from sparser_ros.frontend import Frontend, counters
 from sparser_ros.frontend.inputs import Route
-from sparser_ros.frontend.samples import FrameSample, Refused, in_nanoseconds
+from sparser_ros.frontend.samples import AttitudeSample, FrameSample, Refused, in_nanoseconds
 
 A, B = Robot('A', 2, 1), Robot('B', 2, 2)
 DOOR = np.array([4.0, 1.0, 0.0])
@@ -114,6 +116,33 @@ def test_what_is_no_measurement_is_counted_by_reason(kind, changes, reason):
     if reason == 'unknown_frame':
         (finding,) = [f for f in frontend.findings if f.kind == 'sighting_frame']
         assert "'camera'" in finding.text and 'sightings.sensor_poses' in finding.text
+
+
+def test_every_reason_of_refusal_is_told_in_words():
+    rooms = Path(counters.__file__).parent.glob('*.py')
+    lines = re.findall(r"(?:return |reason = |drop\(|Refused\(|^ +'\w+' if ).*",
+                       '\n'.join(path.read_text(encoding='utf-8') for path in rooms), re.MULTILINE)
+    written = {name for line in lines for name in re.findall("'([a-z]+(?:_[a-z]+)*)'", line)}
+    composed = {'unconfirmed_landmark', 'unconfirmed_radio'}
+    assert counters.REASONS.keys() - written == composed, 'no such reason'
+    # What else is returned: why odometry is not believed at once, why covariances are unusable.
+    others = {'base', 'covariance_not_growing', 'gap', 'item', 'jump', 'odom', 'pause', 'restart',
+              'stable', 'too_large', 'xyz', 'zero', *counters.KINDS}
+    assert written - others - counters.REASONS.keys() == set(), 'not in counters.REASONS'
+
+
+@pytest.mark.parametrize(('values', 'sample', 'reason', 'words'), [
+    ({'dimension': 3, 'attitudes.topic': '/{robot}/imu'}, AttitudeSample(
+        'A', ns(0.5), ns(0.5), np.array([0.0, 0.0, 0.0, 1.0])), 'odometry_says', 'vertical: free'),
+    ({}, sighting_sample(Robot('a', 2, 1), 0.5, 'door', DOOR), 'unknown_robot', 'in `robots`')])
+def test_a_kind_of_input_of_which_all_is_refused_is_told(values, sample, reason, words):
+    frontend = Frontend(config(**values))
+    for count in range(20):
+        assert frontend.findings == (), count
+        assert not frontend.add(sample)
+    (finding,) = frontend.findings
+    assert finding.subject == sample.kind and words in finding.text
+    assert f'all 20 {sample.kind} are refused, 20 as {reason}: ' in finding.text
 
 
 def test_an_angle_in_all_four_components_is_no_rotation_even_where_its_norm_is_1():
