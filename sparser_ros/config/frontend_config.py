@@ -121,9 +121,9 @@ class KeyframesConfig:
         lower=0.0)
     max_count: int = option(
         20_000,
-        'most keyframes of all robots together; beyond it the oldest are thinned to three '
-        'quarters of it, the older the more (docs/method.md, section 11); 0 = never, and '
-        'the graph grows without end', lower=0, upper=10_000_000)
+        'most keyframes of all robots together, and 25 times as many measurements; beyond it the '
+        'oldest are thinned to three quarters of it, the older the more (docs/method.md, section '
+        '11); 0 = never, and the graph grows without end', lower=0, upper=10_000_000)
     thinned_per_pair: int = option(
         1, 'a keyframe keeps so many measurements per beacon or robot of those that move to it '
         'when others are thinned; 0 = all, and measurements grow without end', lower=0, upper=1000)

@@ -38,6 +38,8 @@ BEACON_HEIGHT_SIGMA_M = 0.1
 """Of the height of a beacon where its `sigma_m` says nothing: tape measures."""
 MAX_KNOWN = 100_000
 """Sources whose newest stamp is remembered, and measurements, to know a second copy."""
+MEASUREMENTS = 25
+"""More of them than so many for each keyframe count as a keyframe more."""
 LEFT = 0.75
 """Share of `keyframes.max_count` that a thinning leaves: the whole graph is handed over anew each
 time, so it should be rare, and a finer step than every second keyframe everywhere keeps the density
@@ -244,15 +246,22 @@ class Assembly:
         self._tracks, self._radios = shared.tracks, shared.radios
         self._unlevelled, self._errors = shared.unlevelled, SharedErrors()
         self._landmarks: dict[str, int] = {}
-        self._sequence = self._n_poses = self.newest_ns = 0
-        """Increments, poses that are not thinned, and the newest stamp of data so far."""
+        self._sequence = self._n_poses = self._n_measurements = self.newest_ns = 0
+        """Increments, poses and measurements that are not thinned, and the newest stamp of data so
+        far."""
         self._most = self._next_thinning = self._config.keyframes.max_count
+
+    @property
+    def _load(self) -> float:
+        """Keyframes, or those that would have so many measurements in the usual way: a robot that
+        stands still has few keyframes, and measures on."""
+        return max(self._n_poses, self._n_measurements / MEASUREMENTS)
 
     def thin(self) -> Mask | None:
         """Forget old keyframes where there are too many, right after `finish`; a mask (n,) of the
         poses that go. None = all stay."""
-        n = self._n_poses
-        if not self._most or n <= self._next_thinning:
+        n, load = self._n_poses, self._load
+        if not self._most or load <= self._next_thinning:
             return None
         stamp_ns, chain = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         first = 0
@@ -262,10 +271,11 @@ class Assembly:
             first += track.segment + 1
         # Newer keyframes are still to be attached to, by raw odometry.
         settled_ns = int(stamp_ns.max()) - nanoseconds(self._config.odometry.history_s)
-        keep = ~surplus(stamp_ns, chain, int(LEFT * self._most), settled_ns)
+        keep = ~surplus(stamp_ns, chain, int(LEFT * self._most * n / load), settled_ns)
         # Where few may go (young ones, ends of odometry), the next try waits for new ones.
         self._n_poses = int(np.sum(keep))
-        self._next_thinning = max(self._most, self._n_poses + int((1 - LEFT) * self._most))
+        self._n_measurements = self._n_measurements * self._n_poses // n
+        self._next_thinning = max(self._most, int(self._load + (1 - LEFT) * self._most))
         if self._n_poses == n:
             return None
         place = np.cumsum(keep) - 1
@@ -346,6 +356,7 @@ class Assembly:
             self._sequence, tuple(self._config.robots), self._poses, landmarks,
             *(self._table(kind, rows) for kind, rows in self._rows.items()),
             newest_stamp_ns=self.newest_ns, unlevelled=tuple(sorted(self._unlevelled)))
+        self._n_measurements += increment.n_measurements
         self._sequence += 1
         self._rows = {}
         return increment

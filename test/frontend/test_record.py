@@ -6,7 +6,7 @@ from backend_world import same
 from frontend_world import Robot, closure_sample, config, graph_of, ns, range_sample, truth
 
 from sparser_ros.backend.process.wire import pack, unpack
-from sparser_ros.frontend import Frontend, Inputs
+from sparser_ros.frontend import Frontend, Inputs, assembly
 from sparser_ros.frontend.track import OdometryRecord, at_odometry_rate
 from sparser_ros.graph import Estimate, range_residuals, squared_residuals
 from sparser_ros.graph.thinning import thin
@@ -16,7 +16,7 @@ BEACON = np.array([3.0, -2.0, 0.0])
 THINNED = {'keyframes': {'max_count': 20}, 'odometry': {'history_s': 5.0, 'vertical': 'free'}}
 
 
-def driven(dimension, seconds=60.0, restart=np.inf, keyframes=None, **values):
+def driven(dimension, seconds=60.0, restart=np.inf, keyframes=None, per_pair=0, **values):
     """A front-end after a drive at 10 Hz, its graph, and the robots; odometry of A may restart."""
     robots = [Robot('A', dimension, 3), Robot('B', dimension, 2)]
     frontend = Frontend(config(
@@ -38,8 +38,21 @@ def driven(dimension, seconds=60.0, restart=np.inf, keyframes=None, **values):
             graph = graph_of(frontend, flush=False, graph=graph)
             drop = frontend.thin()
             if drop is not None:
-                graph = thin(graph, drop).graph
+                graph = thin(graph, drop, per_pair).graph
     return frontend, graph_of(frontend, graph=graph), robots
+
+
+def test_few_keyframes_with_many_measurements_are_thinned_too(monkeypatch):
+    """As of robots that stand still for a day."""
+    monkeypatch.setattr(assembly, 'MEASUREMENTS', 5)
+    sizes = []
+    for seconds in (180.0, 360.0):
+        frontend, graph, _ = driven(2, seconds, per_pair=1, keyframes={
+            'time_s': 20.0, 'max_count': 20}, odometry=THINNED['odometry'])
+        assert frontend.thinnings > 2 and graph.n_poses < 20
+        sizes.append(len(graph.ranges))
+    # All of the last minute, and fewer and fewer of those before: of 450 and 900.
+    assert sizes[0] < 225 and sizes[1] < 1.3 * sizes[0]
 
 
 def trajectory_of_a(frontend, graph, estimate, robot):
