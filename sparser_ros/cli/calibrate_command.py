@@ -15,6 +15,7 @@ import numpy as np
 
 from ..config import ConfigError, SolverError, SparserConfig
 from ..config.calibration_config import CalibrationConfig
+from ..config.option import nested
 from .console import SOLVED, show_written
 from .info_command import bag_parameters, replayed
 from .options import (
@@ -166,6 +167,8 @@ def _write_settings(
     from ..backend.calibrate.results import radio_rows, radio_settings
     from ..io import atomic
 
+    # A dotted name that stays beside a block would say the old value again.
+    values = nested(values)
     settings: dict[str, Any] = radio_settings(config, radios, noise=True, levers=levers)
     ranges = {**values.get('ranges', {}), **settings['ranges']}
     atomic.write_parameters(path, {**values, 'radios': settings['radios'], 'ranges': ranges})

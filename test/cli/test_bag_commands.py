@@ -51,7 +51,13 @@ def test_biases_go_to_yaml_and_report(tmp_path, capsys, with_truth):
     pyfg.write(measured, world.measured.replaced(
         landmarks=type(marks)(marks.names, 0 * world.truth.landmarks, marks.fixed)))
     pyfg.write(truth, with_estimate(world.measured, world.truth))
-    options = ['--truth', truth] if with_truth else []
+    options = ['--truth', truth]
+    if not with_truth:
+        # Dotted names beside blocks: what was written before must not come again.
+        (tmp_path / 'c.yaml').write_text(
+            'robots: [A, B, C]\nranges: {max_m: 90.0}\nranges.sigma_per_m: 0.5\nradios.A.robot: A\n'
+            'radios.A.bias_m: 0.0\n')
+        options = ['--config', tmp_path / 'c.yaml']
     whole = reported(tmp_path, 'calibrate', measured, *options, '-o', tmp_path / 'r.yaml')
     shown = capsys.readouterr().out
     assert 'calibration: applied' in shown and 'radio L0: bias' in shown
@@ -59,7 +65,9 @@ def test_biases_go_to_yaml_and_report(tmp_path, capsys, with_truth):
     assert told.startswith('  bias_m of A, B, C, L0, L1, L2, L3, L4, L5\n  range_sigma_m of A, B')
     assert '  lever_arm as configured\n' in told
     assert f"written: {tmp_path / 'calibrate.json'}" in told
-    specs = SparserConfig.from_yaml(tmp_path / 'r.yaml').radio_specs()
+    written = SparserConfig.from_yaml(tmp_path / 'r.yaml')
+    assert written.ranges.sigma_per_m < 0.5
+    specs = written.radio_specs()
     assert not any(row['significant'] for row in whole['lever_arms'])
     assert shown.count('agrees with the configuration') == 3
     rows = {row['name']: row for row in whole['calibration']['radios']}

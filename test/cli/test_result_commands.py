@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from waiting import until
 
+from sparser_ros.backend.replay import replay
 from sparser_ros.backend.replay.study import run_one, runs_of
 from sparser_ros.cli.main import main
+from sparser_ros.config import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = ROOT / 'docs' / 'samples'
@@ -150,3 +152,21 @@ def test_values_are_multiplied_with_sets_and_seeds(bags, tmp_path):
     config = runs[-1].configuration()
     assert (config.ranges.max_m, config.ranges.sigma_m, config.solver.seed) == (60.0, 0.2, 2)
     assert config.solver.robust.kernel == 'gm' and list(config.robots) == ['A']
+
+
+def test_a_run_has_the_mode_and_the_seed_of_its_configuration(bags, tmp_path, monkeypatch):
+    """And folders have names of their own where these differ after a dot."""
+    grid, turns = tmp_path / 'g.yaml', []
+    for name in ('run_1.0', 'run_1.5'):
+        (tmp_path / name).symlink_to(bags / 'one')
+        (tmp_path / f'{name}.yaml').write_text(
+            'robots: [A]\nodometry_noise: pose_increment\nsolver.seed: 7\ncalibration.mode: report\n')
+    grid.write_text("config: '{bag}.yaml'\n")
+    runs = runs_of([tmp_path / 'run_1.0', tmp_path / 'run_1.5'], grid)
+    assert [run.configuration().solver.seed for run in runs] == [7, 7]
+    monkeypatch.setattr(replay, 'calibration_with_places', lambda *_: turns.append(1) or iter(()))
+    run_one(runs[0])
+    assert turns
+    grid.write_text('seeds: [1]\nparameters: {solver.seed: [2]}\n')
+    with pytest.raises(ConfigError, match='give one of the two'):
+        runs_of([bags / 'one'], grid)

@@ -8,7 +8,7 @@ A YAML file says what is run:
       robust: {solver.robust.kernel: gm}
     parameters:                         # the product of values, each with each set
       ranges.sigma_m: [0.1, 0.2]
-    seeds: [0, 1]                       # of solver.seed
+    seeds: [0, 1]                       # of solver.seed; without them the configured one
 
 The result of each run is a file that appears whole, so a study that was killed goes on where it
 was when it is started again.
@@ -57,9 +57,14 @@ class StudyRun:
     config: str
     """Parameter file, '' = all defaults."""
     set: str
-    seed: int
+    seed: int | None
+    """None: that of the parameters."""
     parameters: Mapping[str, Any]
     """Dotted names and values that differ from the file."""
+
+    @property
+    def name(self) -> str:
+        return name_of(Path(self.bag))
 
     @cached_property
     def key(self) -> str:
@@ -70,24 +75,32 @@ class StudyRun:
         stamp = [(path.name, path.stat().st_size, path.stat().st_mtime_ns)
                  for path in files if path.is_file()]
         text = json.dumps([asdict(self), stamp], sort_keys=True, default=str)
-        return f'{Path(self.bag).stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}'
+        return f'{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}'
 
     def configuration(self) -> SparserConfig:
         """The parameters of the run; ConfigError names what is unknown or out of bounds."""
-        values = {**self.parameters, 'solver.seed': self.seed}
+        values = dict(self.parameters)
+        if self.seed is not None:
+            values['solver.seed'] = self.seed
         if self.config:
             return SparserConfig.from_yaml(self.config, **values)
         return SparserConfig.from_mapping(values)
 
 
+def name_of(bag: Path) -> str:
+    """A folder may have a dot in its name; a file ends with its format."""
+    return bag.name if bag.is_dir() else bag.stem
+
+
 def runs_of(bags: Sequence[Path], path: Path) -> list[StudyRun]:
     """All runs, bag by bag; ConfigError for a file that does not say what to run."""
     grid = _read(path)
-    sets, seeds = grid.get('sets') or {'': {}}, grid.get('seeds') or [0]
+    sets, seeds = grid.get('sets') or {'': {}}, grid.get('seeds') or [None]
     for name, own in sets.items():
         if not isinstance(own or {}, Mapping):
             raise ConfigError(f'{path}: sets.{name}: expected parameters, got {own!r}')
-    if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
+    if not all(isinstance(seed, int) and not isinstance(seed, bool)
+               for seed in grid.get('seeds') or []):
         raise ConfigError(f'{path}: seeds: expected whole numbers, got {seeds}')
     varied = {name: value if isinstance(value, list) else [value]
               for name, value in (grid.get('parameters') or {}).items()}
@@ -95,13 +108,15 @@ def runs_of(bags: Sequence[Path], path: Path) -> list[StudyRun]:
     for bag in bags:
         if not bag.exists():
             raise ConfigError(f'{bag}: no such bag')
-        config = str(grid.get('config') or '').replace('{bag}', bag.stem)
+        config = str(grid.get('config') or '').replace('{bag}', name_of(bag))
         # A file named in the grid lies beside it.
         config = str((path.parent / config).resolve()) if config else ''
         for (name, own), values, seed in product(
                 sets.items(), product(*varied.values()), seeds):
             parameters = {**(own or {}), **dict(zip(varied, values, strict=True))}
-            runs.append(StudyRun(str(bag.resolve()), config, str(name), int(seed), parameters))
+            if seed is not None and 'solver.seed' in parameters:
+                raise ConfigError(f'{path}: seeds are values of solver.seed: give one of the two')
+            runs.append(StudyRun(str(bag.resolve()), config, str(name), seed, parameters))
     for run in {(r.config, json.dumps(r.parameters, default=str)): r for r in runs}.values():
         run.configuration()
     return runs
@@ -157,10 +172,10 @@ def run_one(run: StudyRun) -> dict[str, Any]:
     """The row of one replay: what it was, how well and how fast it went."""
     begin = time.perf_counter()
     row: dict[str, Any] = {
-        'bag': Path(run.bag).stem, 'set': run.set, 'seed': run.seed, **run.parameters}
+        'bag': run.name, 'set': run.set, 'seed': run.seed, **run.parameters}
     try:
-        state = replay.run(run.bag, run.configuration())
-        fields = replay.report_of(state, Path(run.bag).stem)
+        state, _, _ = replay.run_calibrated(run.bag, run.configuration())
+        fields = replay.report_of(state, run.name)
         nothing = replay.nothing_measured(state)
     except Exception as error:
         # One bag that fails must not end a night of others; its row says what happened.
