@@ -114,6 +114,9 @@ def _graph(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Gra
     from ..io import graph_file
 
     graph = graph_file.read(args.data).validate()
+    if not graph.n_poses:
+        raise ConfigError(f'{args.data}: it has no poses, and calibration is by robots that move; '
+                          '`sparser solve --calibrate` estimates biases without them')
     if args.config:
         config, values = bag_parameters(args.data, args.config)
     else:

@@ -112,7 +112,9 @@ def _graph(graph: Graph) -> list[str]:
 
 
 def _bag(path: Path, config: Path | None) -> list[str]:
+    from ..config import SparserConfig
     from ..frontend.draft_config import draft
+    from ..frontend.inputs import MEASURING, Inputs
     from ..io.bag_survey import survey
 
     faults: list[str] = []
@@ -130,8 +132,6 @@ def _bag(path: Path, config: Path | None) -> list[str]:
               + (f', {topic.unstamped} without a stamp' if topic.unstamped else ''))
     _units(topics)
     if config is not None and config.exists():
-        from ..config import SparserConfig
-
         return _compared(topics, SparserConfig.from_yaml(config))
     values, notes = draft(topics)
     print(f'robots: {", ".join(values.get("robots", [])) or "none"}; '
@@ -143,7 +143,13 @@ def _bag(path: Path, config: Path | None) -> list[str]:
         print(f'drafted: {config}')
     for note in notes:
         print(f'check: {note}')
-    return [] if 'robots' in values else ['odometry']
+    if 'robots' not in values:
+        return ['odometry']
+    inputs = Inputs(SparserConfig.from_mapping(values))
+    kinds = {route.kind for topic in topics if topic.count
+             if (route := inputs.match(topic.topic, topic.type))}
+    return [] if kinds & {*MEASURING} else [
+        f'{", ".join(MEASURING[:-1])} or {MEASURING[-1]} (no topic is known as one by its type)']
 
 
 def _of_graph(path: Path) -> tuple[Graph, Index, SparserConfig]:
@@ -153,6 +159,8 @@ def _of_graph(path: Path) -> tuple[Graph, Index, SparserConfig]:
     from ..io.graph_bag import limit_of, pose_stamps
 
     graph = graph_file.read(path).validate()
+    if not graph.n_poses:
+        raise ConfigError(f'{path}: it has no poses: --prospects is about robots')
     return graph, pose_stamps(graph), SparserConfig.from_mapping({
         'dimension': graph.dimension, 'robots': list(graph.robots),
         'backend.observability.alert_limit_m': limit_of(graph)})

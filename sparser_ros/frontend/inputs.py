@@ -46,6 +46,8 @@ NEEDED = ('odometry', 'ranges')
 """Kinds whose absence is named even where no other topic could be meant."""
 Decode = Callable[[Any, int], Iterable[Sample]]
 """(message, received_ns) -> samples."""
+MEASURING = ('ranges', 'sightings', 'closures', 'fixes')
+"""Kinds without any of which a map is odometry alone."""
 OF_TOPIC = '{robot}'
 """Stands for the robot whose topic it is."""
 

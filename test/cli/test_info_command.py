@@ -76,6 +76,10 @@ def test_centimetres_and_gaps_are_named(tmp_path, capsys):
     (one,) = survey(tmp_path / 'bag')
     assert (one.count, one.gaps, one.radios) == (80, 1, {'A', 'L0'})
     assert one.longest_gap_s == pytest.approx(2.1) and one.rate_hz == pytest.approx(79 / 9.9)
+    with SensorBagWriter(tmp_path / 'alone') as writer:
+        writer.odometry('A', 10**9, np.zeros(3), np.array([0, 0, 0, 1.0]), np.eye(6))
+    assert main(['info', str(tmp_path / 'alone')]) == 3
+    assert 'missing: ranges, sightings, closures or fixes' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(('scale', 'radius'), [(1.0, 4.0), (100.0, 4.0), (1.0, 300.0)])
@@ -122,6 +126,9 @@ def test_a_graph(bag, tmp_path, capsys):
     path.write_text('\n'.join(lines) + '\n')
     assert main(['info', str(path)]) == 3
     assert 'missing: robot B: no measurement' in capsys.readouterr().out
+    path.write_text('VERTEX_XY L0 0 0\nVERTEX_XY L1 3 0\nEDGE_RANGE 0 L0 L1 3 0.01\n')
+    assert main(['info', str(path), '--prospects']) == 2
+    assert 'it has no poses' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(('topics', 'template', 'robots'), [

@@ -30,6 +30,8 @@ def made(tmp_path_factory):
                        ('many', f'config: c.yaml\nseeds: {[*range(10)]}')):
         (folder / f'{name}.yaml').write_text(f'{text}\n')
     (folder / 'bad.pyfg').write_text('VERTEX_SE2 0 A0 0 0 0\nVERTEX_SE2 0 A1 1 zero 0\n')
+    (folder / 'net.pyfg').write_text(
+        'VERTEX_XY L0 0 0\nVERTEX_XY L1 3 0\nEDGE_RANGE 0 L0 L1 3 0.01\n')
     (folder / 'folder').mkdir()
     (folder / 'saved').mkdir()
     shutil.copy(folder / 'two.pyfg', folder / 'saved' / 'map.pyfg')
@@ -85,6 +87,7 @@ WRONG = {
     'calibrate g.pyfg -o g.pyfg --force': '--output: expected a name ending in .yaml',
     'calibrate two.pyfg --truth g.pyfg': '--truth: g.pyfg has other poses than two.pyfg',
     'calibrate g.pyfg --truth-sigma inf': '--truth-sigma: expected a positive length',
+    'calibrate net.pyfg': 'net.pyfg: it has no poses',
     'simulate -o bag': '--output: bag exists already: name another, or replace it with --force',
     'bag g.pyfg -o mixed --force': 'holds other files',
     'simulate -o new --graph new.txt': '--graph: expected a name ending in .pyfg or .g2o',

@@ -19,7 +19,7 @@ from ...config import ConfigError, FormatError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
 from ...frontend.draft_config import TRUTH_TYPES
-from ...frontend.inputs import topic_findings
+from ...frontend.inputs import MEASURING, topic_findings
 from ...graph import Graph, Increment, range_residuals
 from ...graph.finding import Finding
 from ...graph.parts import extract
@@ -237,7 +237,7 @@ def findings_of(state: Replay) -> tuple[Finding, ...]:
 def nothing_measured(state: Replay) -> str:
     """Why the map is odometry alone, in words; '' where something was measured."""
     counts = state.frontend.counters.as_dict()
-    kinds = {kind: counts[kind] for kind in ('ranges', 'sightings', 'closures', 'fixes')}
+    kinds = {kind: counts[kind] for kind in MEASURING}
     if any(tally['accepted'] for tally in kinds.values()):
         return ''
     refused = [
