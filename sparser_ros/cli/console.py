@@ -7,7 +7,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..graph import Graph
 
 SOLVED = 0
 BAD_INPUT = 2
@@ -27,7 +30,9 @@ NOISE_PARAMETERS = {
     'odometry': 'odometry_noise, odometry.sigma_*', 'ranges': 'range_sigma_m, ranges.sigma_m',
     'closures': 'closures.sigma_*, closures.min_sigma_*', 'sightings': 'sightings.sigma_m'}
 """What says how noisy a kind of source is."""
-NOUNS = {'ranges': 'range', 'relative_poses': 'loop closure', 'sightings': 'sighting'}
+NOUNS = {
+    'ranges': 'range', 'relative_poses': 'loop closure', 'sightings': 'sighting',
+    'pose_priors': 'pose fix', 'point_priors': 'position fix', 'heights': 'height'}
 """By table of measurements that the kernel may doubt."""
 
 
@@ -55,19 +60,23 @@ def status_text(status: str, partial: bool) -> str:
     return f'{status} in parts, the rest is undetermined' if partial else status
 
 
-def rejected_text(rejected: Mapping[str, int], counts: Mapping[str, int]) -> str:
+def rejected_text(rejected: Mapping[str, int], graph: Graph) -> str:
     """`10 of 258 ranges (3.9 %) and 0 of 6 loop closures rejected`.
 
-    By table: how many measurements are rejected, and how many the kernel may doubt.
+    `rejected`: how many measurements are, by table.
     """
     from ..graph.graph import counted
 
+    counts = {name: len(table) for name, table in graph.tables().items()}
+    # Odometry and surveyed beacons are no closures and no fixes.
+    counts['relative_poses'] -= int(graph.relative_poses.odometry.sum())
+    counts['point_priors'] -= int((graph.point_priors.point < 0).sum())
     parts = []
-    for name, count in counts.items():
-        number = rejected.get(name, 0)
-        share = f' ({100 * number / count:.3g} %)' if number else ''
+    for name, noun in NOUNS.items():
+        number, count = rejected.get(name, 0), counts[name]
+        share = f' ({100 * number / count:.3g} %)' if number and count else ''
         if count:
-            parts.append(f'{number} of {counted(count, NOUNS[name])}{share}')
+            parts.append(f'{number} of {counted(count, noun)}{share}')
     return f'{" and ".join(parts)} rejected' if parts else 'nothing to reject'
 
 

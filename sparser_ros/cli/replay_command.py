@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..config import SolverError
 from ..io.availability import accuracy_lines, share_text
@@ -26,6 +26,9 @@ from .console import (
 )
 from .info_command import bag_parameters
 from .options import Kind, Reads, Writes, add_plot, add_report, add_run_folder, write_report
+
+if TYPE_CHECKING:
+    from ..graph import Graph
 
 FAR_NOISE = 2.0
 """Found over claimed standard deviation, or its inverse, from which a user is told."""
@@ -76,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     if nothing:
         raise SolverError(f'{args.bag}: {nothing}')
     written += _write(args, state, result)
-    _summary(result, args.verbose)
+    _summary(result, state.graph, args.verbose)
     show_radios(radios)
     show_levers(levers)
     show_written(written)
@@ -124,7 +127,7 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
     return written
 
 
-def _summary(result: dict[str, Any], verbose: bool) -> None:
+def _summary(result: dict[str, Any], graph: Graph, verbose: bool) -> None:
     from ..graph.parts import listed
     from ..solver.result import SolveStatus
 
@@ -150,9 +153,7 @@ def _summary(result: dict[str, Any], verbose: bool) -> None:
     if residuals:
         print(f'  {residual_text(residuals["median_absolute"], residuals["p95_absolute"])}')
     print('  ' + rejected_text(
-        Counter(measurement['type'] for measurement in result['rejected']),
-        {'ranges': result['n_ranges'], 'relative_poses': result['n_closures'],
-         'sightings': result['n_sightings']}))
+        Counter(measurement['type'] for measurement in result['rejected']), graph))
     if not verbose:
         return
     cost = result['cost_final']

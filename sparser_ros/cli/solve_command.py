@@ -273,12 +273,9 @@ def _show(
         absolute = np.abs(range_residuals(graph, estimate))
         print(f'  {residual_text(float(np.median(absolute)), float(np.percentile(absolute, 95)))}')
     if stats.weights:
-        closures = int(np.count_nonzero(~graph.relative_poses.odometry))
         print('  ' + rejected_text(
             {name: int(np.sum(weights < REJECTED_BELOW))
-             for name, weights in stats.weights.items()},
-            {'ranges': len(graph.ranges), 'relative_poses': closures,
-             'sightings': len(graph.sightings)}))
+             for name, weights in stats.weights.items()}, graph))
     cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
     if stats.certified is not None and stats.suboptimality is not None and cost is not None:
         print(f'  {certificate_text(cost, stats.suboptimality, stats.certified)}')

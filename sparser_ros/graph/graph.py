@@ -225,5 +225,6 @@ def empty_graph(dimension: int, robots: tuple[str, ...] = ()) -> Graph:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 pose`, `2 poses`."""
-    return f'{count} {noun}' if count == 1 else f'{count} {noun}s'
+    """`1 pose`, `2 poses`, `2 fixes`."""
+    plural = 'es' if noun.endswith('x') else 's'
+    return f'{count} {noun}' if count == 1 else f'{count} {noun}{plural}'

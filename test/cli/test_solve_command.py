@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from helpers import world
 from report_paths import reported
 
 from benchmark.generators import sensor_network
+from sparser_ros.cli.console import rejected_text
 from sparser_ros.cli.main import main
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import cost, estimate_of
@@ -193,3 +195,8 @@ def test_what_is_about_a_kernel_chooses_one(tmp_path, capsys):
         assert 'with kernel gm' in capsys.readouterr().out
         assert main([*ring, *flags, '--kernel', 'none']) == 2
         assert f'--kernel none: {flags[0]} is about a robust kernel' in capsys.readouterr().err
+
+
+def test_false_fixes_are_told():
+    told = rejected_text({'point_priors': 1}, world(1, absolute='pf'))
+    assert told.endswith(' and 0 of 1 pose fix and 1 of 2 position fixes (50 %) rejected')
