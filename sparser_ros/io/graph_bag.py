@@ -39,7 +39,8 @@ MOST_POSES = 10**9
 MOST_REPEATED = 0.05
 """Share of repeated stamps above which a file counts as one without times."""
 APART_NS = 1000
-"""Ranges of one pair of radios at one instant would count as one: they are moved so far apart."""
+"""Measurements of one kind and the same ends at one instant would count as one: they are moved so
+far apart."""
 At = Callable[[int], tuple[str, int]]
 """Robot and stamp of a pose (its row), as the bag has them."""
 UNBOUNDED_NS = 2**62
@@ -153,9 +154,10 @@ def _write_closures(bag: SensorBagWriter, graph: Graph, edge: Index, at: At) -> 
     rows = np.setdiff1d(np.arange(len(table)), edge)
     quat = quats(table.rotation)
     move, turn = translation_variance(table.tau), rotation_variance(table.kappa, d)
-    for k in rows.tolist():
+    for k, later in zip(rows.tolist(), _later(table.i[rows], table.j[rows]), strict=True):
+        robot, stamp = at(table.j[k])
         bag.loop_closure(
-            *at(table.i[k]), *at(table.j[k]), xyz(table.translation[k]), quat[k],
+            *at(table.i[k]), robot, stamp + later, xyz(table.translation[k]), quat[k],
             isotropic(move[k], turn[k]), 'graph')
     return len(rows)
 
@@ -165,25 +167,31 @@ def _write_sightings(bag: SensorBagWriter, graph: Graph, stamp_ns: Index) -> int
     table = graph.sightings.take(graph.sightings.point < 0)
     variance = translation_variance(table.tau)
     where = xyz(table.translation)
-    for k in np.argsort(stamp_ns[table.i], kind='stable').tolist():
+    stamps = stamp_ns[table.i] + _later(table.i, table.point)
+    for k in np.argsort(stamps, kind='stable').tolist():
         i = int(table.i[k])
         bag.landmark_sighting(
             graph.robots[graph.poses.robot[i]], graph.landmarks.names[~int(table.point[k])],
-            int(stamp_ns[i]), where[k], np.eye(3) * variance[k])
+            int(stamps[k]), where[k], np.eye(3) * variance[k])
     return len(table)
 
 
 def _write_fixes(bag: SensorBagWriter, graph: Graph, at: At) -> int:
     """Pose priors and position priors of poses; those of beacons are configuration."""
     priors, d = graph.pose_priors, graph.dimension
+    points = graph.point_priors.take(graph.point_priors.point >= 0)
     quat = quats(priors.rotation)
+    later = _later(np.concatenate([priors.i, points.point]))
     for k, i in enumerate(priors.i.tolist()):
         turn = float(rotation_variance(priors.kappa[k], d)) if priors.kappa[k] > 0 else \
             UNKNOWN_HEADING_VARIANCE
-        bag.fix(*at(i), xyz(priors.translation[k]), quat[k], isotropic(1 / priors.tau[k], turn))
-    points = graph.point_priors.take(graph.point_priors.point >= 0)
+        robot, stamp = at(i)
+        bag.fix(robot, stamp + later[k], xyz(priors.translation[k]), quat[k],
+                isotropic(1 / priors.tau[k], turn))
     for k, i in enumerate(points.point.tolist()):
-        bag.fix(*at(i), xyz(points.position[k]), np.array([0.0, 0.0, 0.0, 1.0]),
+        robot, stamp = at(i)
+        bag.fix(robot, stamp + later[len(priors) + k], xyz(points.position[k]),
+                np.array([0.0, 0.0, 0.0, 1.0]),
                 isotropic(1 / points.precision[k], UNKNOWN_HEADING_VARIANCE))
     return len(priors) + len(points)
 
@@ -248,11 +256,22 @@ def range_stamps(graph: Graph, stamp_ns: Index) -> tuple[Index, Mask]:
         stamp = np.where(inside, choice, stamp)
     wrong = first > last
     stamp = np.where(wrong, later, stamp)
-    pair = range_ends(graph).pairs[2]
-    order = np.lexsort((stamp, pair))
-    for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1):
-        stamp[rows] = _increasing(stamp[rows], APART_NS)
-    return stamp, wrong
+    return _apart(stamp, range_ends(graph).pairs[2]), wrong
+
+
+def _apart(stamp: Index, ends: Index) -> Index:
+    """Stamps, later where rows of the same ends have the same one; `ends` has a number for each."""
+    result, order = stamp.copy(), np.lexsort((stamp, ends))
+    for rows in np.split(order, np.flatnonzero(np.diff(ends[order])) + 1):
+        result[rows] = _increasing(stamp[rows], APART_NS)
+    return result
+
+
+def _later(*ends: Index) -> list[int]:
+    """By how many ns measurements with the same ends, in any order, are moved apart."""
+    pairs = np.sort(np.stack(ends, axis=1), axis=1)
+    number = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+    return _apart(np.zeros(len(number), dtype=np.int64), number).tolist()
 
 
 def _cells(graph: Graph, stamp_ns: Index) -> tuple[Index, Index]:
@@ -313,10 +332,13 @@ class RadioNames:
         marks, priors = self.graph.landmarks, self.graph.point_priors
         for name in marks.names:
             specs[name] = {'beacon': name}
-        for row in np.flatnonzero(priors.point < 0):
-            specs[marks.names[~priors.point[row]]] |= {
-                'position': priors.position[row].tolist(),
-                'sigma_m': float(priors.precision[row] ** -0.5)}
+        for point in np.unique(priors.point[priors.point < 0]):
+            # Several places of one beacon are their mean by weight.
+            rows = priors.point == point
+            weight = priors.precision[rows]
+            specs[marks.names[~point]] |= {
+                'position': np.average(priors.position[rows], axis=0, weights=weight).tolist(),
+                'sigma_m': float(np.sum(weight) ** -0.5)}
         for row in np.flatnonzero(marks.fixed):
             specs[marks.names[row]] |= {'position': marks.position[row].tolist(), 'sigma_m': 0.0}
         return specs

@@ -83,10 +83,14 @@ def test_every_kind_of_measurement_comes_back(tmp_path, d, levers):
     own = np.all([e >= 0 for e in ends], axis=0) & (ends[0] // 30 == ends[1] // 30)
     _, apart = graph_bag.range_stamps(graph, graph_bag.pose_stamps(graph))
     # A heading known to worse than a turn or so is no heading to the front-end.
-    priors = graph.pose_priors
+    priors, points, closures = graph.pose_priors, graph.point_priors, graph.relative_poses
+    seen = graph.sightings.take(graph.sightings.point < 0)
+    # What a file says twice of the same poses and beacons counts twice.
     graph = graph.replaced(
         ranges=ranges.take(~own & ~apart),
+        relative_poses=closures.append(closures.take(~closures.odometry)),
         pose_priors=priors.replaced(kappa=np.maximum(priors.kappa, 0.1)),
-        sightings=graph.sightings.take(graph.sightings.point < 0)).validate()
-    assert len(graph.sightings) == 4
+        point_priors=points.append(points.take(points.point >= 0).replaced(point=priors.i)),
+        sightings=seen.append(seen)).validate()
+    assert len(graph.sightings) == 8
     assert_same(graph, *replayed(graph, tmp_path / 'bag'))

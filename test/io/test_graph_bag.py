@@ -19,6 +19,13 @@ def test_configuration_fits_the_graph_and_what_a_bag_cannot_hold_is_refused(tmp_
     fixed = config['radios'][graph.landmarks.names[2]]
     np.testing.assert_array_equal(fixed['position'], graph.landmarks.position[2])
     assert fixed['sigma_m'] == 0.0
+    (point,) = np.flatnonzero(graph.point_priors.point < 0)
+    prior = graph.point_priors.take([point])
+    both = graph.replaced(point_priors=prior.append(prior.replaced(
+        position=prior.position + 3.0, precision=2 * prior.precision)))
+    mean = node_config(both)['radios'][graph.landmarks.names[0]]
+    np.testing.assert_allclose(mean['position'], prior.position[0] + 2.0)
+    assert mean['sigma_m'] == pytest.approx((3 * prior.precision[0]) ** -0.5)
     assert config['ranges']['max_m'] >= graph.ranges.distance_m.max()
     with pytest.raises(GraphError, match='different lever arms'):
         node_config(random_graph(7, ranges=200))
