@@ -10,7 +10,7 @@ import math
 import sys
 from dataclasses import asdict
 
-from ..config import ConfigError, SparserError, walk
+from ..config import ConfigError, SparserConfig, SparserError, walk
 from ..config.simulation_config import SimulationConfig
 from .console import SOLVED, show_warnings
 from .options import (
@@ -50,10 +50,17 @@ def run_bag(args: argparse.Namespace) -> int:
 
     graph = graph_file.read(args.graph).validate()
     show_warnings(graph.remarks)
+    if args.config:
+        parameters = graph_bag.node_config(graph)
+        try:
+            SparserConfig.from_mapping(parameters)
+        except ConfigError as error:
+            raise ConfigError(f'{args.graph}: --config: its names make no parameters ({error}): '
+                              'rename them in the graph, or leave out --config') from None
     report = graph_bag.write(
         args.output, graph, storage=args.storage, overwrite=args.force)
     if args.config:
-        write_parameters(args.config, graph_bag.node_config(graph))
+        write_parameters(args.config, parameters)
     print(f'{args.output}: {report.odometry} odometry, {report.ranges} ranges, '
           f'{report.sightings} sightings, {report.closures} loop closures, {report.fixes} fixes')
     if report.left_out:

@@ -9,6 +9,7 @@ between the midpoints towards the poses before and after.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,8 @@ MOST_REPEATED = 0.05
 APART_NS = 1000
 """Measurements of one kind and the same ends at one instant would count as one: they are moved so
 far apart."""
+END_NS = 2**31 * SECOND
+"""First stamp whose seconds do not fit into a message."""
 At = Callable[[int], tuple[str, int]]
 """Robot and stamp of a pose (its row), as the bag has them."""
 UNBOUNDED_NS = 2**62
@@ -70,6 +73,12 @@ def write(
     if not graph.n_poses:
         raise GraphError('a bag needs robots with odometry, and this graph has no pose')
     stamp_ns = pose_stamps(graph)
+    newest = int(np.argmax(stamp_ns))
+    if stamp_ns[newest] >= END_NS:
+        raise GraphError(
+            f'{graph.endpoint_name(newest)}: its stamp of {stamp_ns[newest] // SECOND} s is past '
+            f'those of ROS messages, which end at {END_NS // SECOND} s, in 2038: subtract the '
+            'same time from all stamps')
     order, edge = _odometry(graph)
     radios = RadioNames(graph)
     range_stamp_ns, wrong_pose = range_stamps(graph, stamp_ns)
@@ -212,7 +221,8 @@ def pose_stamps(graph: Graph) -> Index:
     order = poses.order
     stamp, robot = poses.stamp_ns[order], poses.robot[order]
     step, same = np.diff(stamp), np.diff(robot) == 0
-    if np.any(step[same] < 0) or np.mean(step[same] == 0) > MOST_REPEATED:
+    repeated = np.count_nonzero(step[same] == 0)
+    if np.any(step[same] < 0) or repeated > MOST_REPEATED * np.count_nonzero(same):
         number = poses.index if poses.index.max() < MOST_POSES else np.unique(
             poses.index, return_inverse=True)[1]
         return SECOND + number * SYNTHETIC_STEP_NS
@@ -310,6 +320,15 @@ class RadioNames:
                     f'the ranges of robot {robot} have {len(antennas)} different lever arms; a '
                     f'bag can name at most {MOST_ANTENNAS} antennas of a robot (a graph made '
                     'from keyframes holds odometry in them: use the original one)')
+        taken = Counter(graph.landmarks.names)
+        for robot, antennas in self.levers.items():
+            taken.update({robot, *(self._antenna(robot, k) for k in range(len(antennas)))})
+        twice = [name for name, count in taken.items() if count > 1]
+        if twice:
+            raise GraphError(
+                f'{twice[0]}: two radios of the bag would have this name (those of robot A are '
+                'called A, or A_0, A_1 ... where it has several antennas): rename the robot or '
+                'landmark in the graph')
 
     def name(self, endpoint: int, lever: Array) -> str:
         """Radio at one end of a range."""

@@ -26,6 +26,10 @@ def test_bag(tmp_path, capsys):
     assert 'exists already' in capsys.readouterr().err
     assert main([*arguments, '--force', '--storage', 'mcap']) == 0
     assert list((tmp_path / 'bag').glob('*.mcap'))
+    text = (tmp_path / 'g.pyfg').read_text()
+    (tmp_path / 'g.pyfg').write_text(text.replace(' L3 ', ' L3.a ').replace(' L5 ', ' L3 '))
+    assert main([*arguments, '--config', str(tmp_path / 'c.yaml'), '--force']) == 2
+    assert 'unknown parameter radios.L3.a.beacon' in capsys.readouterr().err
 
 
 def test_replay_names_the_beacons_without_a_place(tmp_path, capsys):

@@ -1,12 +1,14 @@
 """What a bag made from a graph holds; that it comes back tells test/frontend."""
 
+import warnings
+
 import numpy as np
 import pytest
 from graphs import random_graph
 
 from benchmark.synthetic import plain_ranges
 from sparser_ros.config import GraphError
-from sparser_ros.graph import Graph, empty
+from sparser_ros.graph import Graph, Landmarks, empty
 from sparser_ros.graph.measurements import Ranges
 from sparser_ros.io import graph_bag
 from sparser_ros.io.graph_bag import node_config, pose_stamps, range_stamps
@@ -29,6 +31,15 @@ def test_configuration_fits_the_graph_and_what_a_bag_cannot_hold_is_refused(tmp_
     assert config['ranges']['max_m'] >= graph.ranges.distance_m.max()
     with pytest.raises(GraphError, match='different lever arms'):
         node_config(random_graph(7, ranges=200))
+    marks = graph.landmarks
+    for name, levers in (('B', False), ('A_0', True)):
+        named = random_graph(6, levers=levers).replaced(landmarks=Landmarks(
+            (name, *marks.names[1:]), marks.position, marks.fixed))
+        with pytest.raises(GraphError, match=f'{name}: two radios'):
+            graph_bag.write(tmp_path / 'bag', named)
+    late = graph.poses.replaced(stamp_ns=graph.poses.stamp_ns + 2**31 * 10**9)
+    with pytest.raises(GraphError, match='B4: its stamp of 2147483653 s is past'):
+        graph_bag.write(tmp_path / 'bag', graph.replaced(poses=late))
     with pytest.raises(GraphError, match='needs robots with odometry'):
         graph_bag.write(tmp_path / 'bag', Graph.builder(2).build())
     table = graph.relative_poses
@@ -49,6 +60,9 @@ def test_stamps_where_a_file_has_none():
     np.testing.assert_array_equal(numbered, (graph.poses.index + 1) * 10**9)
     backwards = pose_stamps(stamped(graph.poses.stamp_ns[::-1]))
     assert np.all(np.diff(backwards[:5]) > 0)
+    with warnings.catch_warnings(action='error'):
+        alone = pose_stamps(random_graph(9, length=1, closures=0))
+    assert len(np.unique(alone)) == 2
 
 
 def test_ranges_of_one_pair_have_stamps_of_their_own():
