@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array
-from ..config import RobustConfig
-from ..graph import Estimate, Graph, range_residuals, squared_residuals
+from ..graph import Estimate, Graph, range_residuals
 from ..graph.ends import range_ends
 from ..io.report import RunFolder, whitened
-from ..solver.robust import KERNELS, thresholds
-from .pictures import COLOURS, draw_histograms, draw_map, new_figure, size_of
+from .pictures import COLOURS, draw_histograms, draw_map, named, new_figure, size_of
 
 PLACED = ('located', 'position_only')
 """Values of `location` in a report of robots that have a position in map."""
@@ -42,18 +40,18 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; }
 def run_page(run: RunFolder) -> str:
     """HTML of a solved graph."""
     graph, estimate, report, covariances = run.graph, run.estimate, run.report, run.covariances
+    residuals = {
+        kind: values for kind, values in whitened(graph, estimate).items() if len(values)}
     beacons = report.get('beacons') or {}
     located = np.array([beacons.get(mark, {'located': True})['located']
                         for mark in graph.landmarks.names], dtype=bool)
     drawn = partial(
         draw_map, graph=graph, estimate=estimate, located=located, covariances=covariances,
-        weights=final_weights(graph, estimate, str(report.get('kernel') or 'none')),
+        weights=final_weights(residuals, report.get('rejected') or []),
         cost=report.get('cost_final'), untrusted={
             robot: state['location'] for robot, state in (report.get('locations') or {}).items()
             if state['location'] not in PLACED},
         fix_share=report.get('fix_share'))
-    residuals = {
-        kind: values for kind, values in whitened(graph, estimate).items() if len(values)}
     parts = [
         _heading('Summary'),
         *(_paragraph('warn', f'Warning: {text}')
@@ -79,14 +77,19 @@ def run_page(run: RunFolder) -> str:
     return _page(f'sparser: {run.name}', parts)
 
 
-def final_weights(graph: Graph, estimate: Estimate, kernel: str) -> dict[str, Array]:
-    """Robust weights at the final residuals, with the kernel's default thresholds."""
-    if kernel not in KERNELS or kernel == 'none':
-        return {}
-    widths = thresholds(graph, RobustConfig(kernel=kernel), graph.dimension)
-    squares = squared_residuals(graph, estimate)
-    return {name: np.where(np.isfinite(c2), KERNELS[kernel].weight(
-        squares[name], np.where(np.isfinite(c2), c2, 1.0)), 1.0) for name, c2 in widths.items()}
+def final_weights(
+    residuals: Mapping[str, Array], rejected: Sequence[Mapping[str, Any]]
+) -> dict[str, Array]:
+    """Weights by table, 0 of what a report says is rejected.
+
+    Told by whitened residuals: a file of a map has its rows and poses in another order.
+    """
+    weights = {name: np.ones(len(values)) for name, values in residuals.items()}
+    for entry in rejected:
+        name, residual = entry['type'], entry['whitened_residual']
+        if residual is not None and name in weights:
+            weights[name][np.isclose(residuals[name], residual, rtol=1e-6)] = 0.0
+    return weights
 
 
 def _summary(graph: Graph, report: Mapping[str, Any]) -> list[list[Any]]:
@@ -144,7 +147,7 @@ def _draw_pairs(drawing: Any, graph: Graph, estimate: Estimate) -> None:
             parts = np.percentile(values, [5, 25, 50, 75, 95])
             names = ' – '.join(sorted((ends.names[a], ends.names[b])))
             boxes.append({
-                'label': f'{names} ({len(values)})',
+                'label': named(f'{names} ({len(values)})'),
                 **dict(zip(('whislo', 'q1', 'med', 'q3', 'whishi'), parts, strict=True))})
     shown = sorted(boxes, key=lambda box: -abs(box['med']))[:MOST_PAIRS]
     axes = drawing.add_subplot()

@@ -87,6 +87,13 @@ def new_figure(width_in: float, height_in: float) -> Any:
     return drawing
 
 
+def named(text: str) -> str:
+    """A text with names in it, as matplotlib is given it: `$` is the letter and begins no formula,
+    and a legend hides nothing that begins with `_`."""
+    text = text.replace('$', r'\$')
+    return f' {text}' if text.startswith('_') else text
+
+
 # -- map ---------------------------------------------------------------------------------------
 
 
@@ -152,7 +159,7 @@ def draw_map(
     _draw_rejected(axes, graph, estimate, rejected)
     if covariances and plane:
         _draw_ellipses(axes, graph, estimate, covariances)
-    axes.set_title(title or _title(graph, cost, untrusted), fontsize=11)
+    axes.set_title(named(title or _title(graph, cost, untrusted)), fontsize=11)
     axes.set_xlabel('x [m]')
     axes.set_ylabel('y [m]')
     if plane:
@@ -249,7 +256,7 @@ def _draw_trajectories(
         words = '; '.join(filter(None, (why, share_text(fix_share.get(robot, {})))))
         style: dict[str, Any] = {'color': colours[robot], 'alpha': 0.4 if why else 1.0}
         axes.plot(*track.T, linewidth=1.4, linestyle='--' if why else '-', zorder=4,
-                  label=f'{robot} ({words})' if words else robot, **style)
+                  label=named(f'{robot} ({words})' if words else robot), **style)
         axes.plot(*track[:1].T, 'o', markerfacecolor='white', markersize=7, zorder=5, **style)
         axes.plot(*track[-1:].T, 'o', markersize=6, zorder=5, **style)
 
@@ -265,10 +272,10 @@ def _draw_landmarks(axes: Any, graph: Graph, position: Array, located: Mask) -> 
         return
     for name, point in zip(graph.landmarks.names, position, strict=True):
         if graph.dimension == 2:
-            axes.annotate(name, point, xytext=(6, 6), textcoords='offset points', fontsize=8,
+            axes.annotate(named(name), point, xytext=(6, 6), textcoords='offset points', fontsize=8,
                           zorder=7)
         else:
-            axes.text(*point, f' {name}', fontsize=8)
+            axes.text(*point, named(f' {name}'), fontsize=8)
 
 
 def _draw_ellipses(
@@ -348,4 +355,4 @@ def draw_histograms(drawing: Any, residuals: Mapping[str, Array], title: str = '
         for side in ('top', 'right', 'left'):
             axes.spines[side].set_visible(False)
     if title:
-        drawing.suptitle(title, fontsize=11)
+        drawing.suptitle(named(title), fontsize=11)

@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,6 +54,11 @@ def test_what_the_page_shows(run):
     assert sum(' – ' in text for text in pairs) == 9, 'pairs of two robots and four beacons'
     report = json.loads((run / 'run' / 'report.json').read_text())
     assert f'<td>{len(report["rejected"])}</td>' in page and '<th>bias_m</th>' in page
+    (run / 'none').mkdir()
+    shutil.copy(run / 'run' / 'map.pyfg', run / 'none')
+    (run / 'none' / 'report.json').write_text(json.dumps(report | {'rejected': []}))
+    assert main(['report', str(run / 'none')]) == 0
+    assert 'rejected' not in pictures(run / 'none' / 'report.html')[1][0]
 
 
 def test_a_replay_gives_a_run_as_well(run, capsys):

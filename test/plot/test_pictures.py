@@ -5,7 +5,7 @@ import pytest
 from graphs import random_graph
 from matplotlib.figure import Figure
 
-from sparser_ros.graph import estimate_of
+from sparser_ros.graph import Landmarks, estimate_of
 from sparser_ros.plot.pictures import MOST_LINKS, save_histograms, save_map
 
 
@@ -47,6 +47,17 @@ def test_what_has_no_place_is_faint_and_named(tmp_path, drawn):
     assert 'not to be trusted: B' in axes.get_title()
     assert len(by_label['beacons without a place'].get_xdata()) == 1
     assert len(by_label['beacons'].get_xdata()) == graph.n_landmarks - 1
+
+
+def test_names_are_no_formulas_and_all_are_in_the_legend(tmp_path, drawn, d):
+    graph = random_graph(1, d)
+    marks = graph.landmarks
+    graph = graph.replaced(name='$x_$', robots=('_A', '$B_$'), landmarks=Landmarks(
+        ('$a_$', *marks.names[1:]), marks.position, marks.fixed))
+    save_map(tmp_path / 'map.png', graph, estimate_of(graph))
+    save_histograms(tmp_path / 'h.png', {'ranges': np.ones(3)}, '$x_$')
+    labels = {text.get_text().strip() for text in drawn[0].legends[0].get_texts()}
+    assert {'_A', r'\$B_\$'} <= labels
 
 
 def test_many_links_are_thinned(tmp_path, drawn):
