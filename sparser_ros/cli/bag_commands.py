@@ -81,7 +81,8 @@ def add_simulate(subparsers: argparse._SubParsersAction) -> None:
         'loop closures and ground truth. The same seed gives the same bag.')
     add_bag_output(parser)
     parser.add_argument('--graph', action=Writes, kind=Kind.GRAPH, metavar='G.pyfg',
-                        help='also write the graph of all messages; its vertices are the truth')
+                        help=(
+        'also write the graph of odometry, ranges and closures; its vertices are the truth'))
     parser.add_argument('--config', action=Writes, kind=Kind.PARAMETERS, metavar='C.yaml',
                         help='also write the parameters of the node for this bag')
     add_config_options(parser, SimulationConfig, SIMULATION_OPTIONS)
