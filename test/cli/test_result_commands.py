@@ -166,7 +166,8 @@ def test_a_run_has_the_mode_and_the_seed_of_its_configuration(bags, tmp_path, mo
     for name in ('run_1.0', 'run_1.5'):
         (tmp_path / name).symlink_to(bags / 'one')
         (tmp_path / f'{name}.yaml').write_text(
-            'robots: [A]\nodometry_noise: pose_increment\nsolver.seed: 7\ncalibration.mode: report\n')
+            'robots: [A]\nodometry_noise: pose_increment\nsolver.seed: 7\n'
+            'calibration.mode: report\n')
     grid.write_text("config: '{bag}.yaml'\n")
     runs = runs_of([tmp_path / 'run_1.0', tmp_path / 'run_1.5'], grid)
     assert [run.configuration().solver.seed for run in runs] == [7, 7]
