@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rosbags.highlevel import AnyReader
 
 from sparser_ros.backend.process.recording import Recording, newest
-from sparser_ros.backend.session.graph_store import GraphStore, thinned
+from sparser_ros.backend.session.graph_store import GraphStore, merged, thinned
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.frontend import Inputs
@@ -103,8 +103,7 @@ class Run:
     @property
     def graph(self):
         """The sum of all increments."""
-        store, begin = GraphStore(self.config.dimension), 0
-        for one in self.increments:
-            store.add(one, first=begin)
-            begin = one.sequence + 1
+        store = GraphStore(self.config.dimension)
+        if self.increments:
+            store.add(merged(self.increments), first=0)
         return store.graph

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import sqlite3
-import sys
 import tempfile
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from backend_world import same
 from journal_world import Run, kept, no_objects, simulated
-from waiting import python, until
+from waiting import until
 
 from sparser_ros.backend.process import journal, wire
 from sparser_ros.backend.process.journal import (
@@ -26,6 +25,7 @@ from sparser_ros.backend.process.journal import (
 )
 from sparser_ros.backend.process.recording import Recording, newest
 from sparser_ros.backend.process.worker import KeptMap
+from sparser_ros.backend.session.graph_store import merged
 from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import SparserError
@@ -108,50 +108,16 @@ def test_a_session_does_not_grow_with_its_messages(tmp_path, recording):
     assert [record.kind for record in records].count(STATE) == 1
 
 
-FULL = '''
-import resource, signal, sys, time
-from pathlib import Path
-from journal_world import Run, simulated
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-folder = Path(sys.argv[1])
-parameters, messages = simulated(folder / 'bag')
-run = Run(parameters, folder / 'journal').play(messages[:200])
-journal = run.recording
-while not journal.safe(run.take()):
-    time.sleep(0.001)
-limit = max(path.stat().st_size for path in (folder / 'journal').iterdir()) + 100
-resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-run.play(messages[200:600], 200)
-while not journal.findings:
-    time.sleep(0.001)
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-run.play(messages[600:700], 600)
-while journal.findings:
-    time.sleep(0.01)
-run.close()
-'''
-
-
-def test_a_full_disk_stops_nothing_and_what_was_written_stays(tmp_path, recording):
-    """The limit of the size of files is what a full disk is: a write that fails half-way."""
-    support = os.path.dirname(sys.modules['journal_world'].__file__)
-    done = python('-c', FULL, tmp_path, check=False,
-                  PYTHONPATH=f'{support}:{os.environ.get("PYTHONPATH", "")}')
-    assert done.returncode == 0 and 'cannot be written: disk I/O error' in done.stderr, done.stderr
-    session = kept(tmp_path / 'journal')
-    assert messages_in(session.records) == recording[1][:700] and not session.notes
-
-
-def test_a_state_that_cannot_be_written_leaves_what_was_before(tmp_path, recording, monkeypatch):
-    """It is tried again and again: none of the tries may count as a state."""
+@pytest.mark.parametrize('state', [False, True])
+def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path, recording, monkeypatch, state):
+    """Writes fail half-way and are tried again and again: none of the tries counts as a state."""
     parameters, messages = recording
     run = Run(parameters, tmp_path / 'journal')
-    number = run.play(messages[:400]).take(full=True)
-    until(lambda: run.recording.safe(number + 2), 'a state')
+    number = run.play(messages[:400]).take(full=state)
+    until(lambda: run.recording.safe(number + 2 * state), 'the disk')
     opened, tries = journal._opened, []
 
     def full(path):
-        """A write that fails half-way."""
         tries.append(path)
         database = opened(path)
         database.set_progress_handler(lambda: 1, 30)
@@ -161,12 +127,14 @@ def test_a_state_that_cannot_be_written_leaves_what_was_before(tmp_path, recordi
         patch.setattr(journal, '_opened', full)
         patch.setattr(journal, 'RETRY_S', 0.01)
         run.recording._writer._close()
-        run.play(messages[400:500], 400).take(full=True)
+        run.play(messages[400:500], 400).take(full=state)
         until(lambda: len(tries) > 3, 'some tries')
-        assert 'interrupted' in run.recording.findings[0].text
+        assert 'a crash would lose data: interrupted' in run.recording.findings[0].text
     until(lambda: not run.recording.findings, 'the disk')
-    run.close()
-    assert kept(tmp_path / 'journal').messages == 500
+    run.play(messages[500:], 500).close()
+    session = kept(tmp_path / 'journal')
+    assert session.messages == len(messages) and not session.notes
+    assert state or messages_in(session.records) == messages
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path, recording):
@@ -346,10 +314,7 @@ def session(request, tmp_path_factory):
     run.take(full=True)
     run.play(messages[half:], half, flush=True)
     solver = Session(run.config)
-    begin = 0
-    for one in run.increments:
-        solver.add(one, first=begin)
-        begin = one.sequence + 1
+    solver.add(merged(run.increments), first=0)
     run.recording.keep_map(KeptMap(
         wire.verdict_message(solver.auditor.audit(), wire.Answer(0, -1)), 3,
         run.frontend.thinnings))
