@@ -95,10 +95,12 @@ def test_network_of_a_pose_graph_keeps_lengths_and_weights():
     assert result.stats.cost_final <= cost(network, estimate_of(network))
 
 
-def test_paper_protocol(data: Path, tmp_path: Path):
+def test_paper_protocol_by_the_command_which_refuses_an_unknown_table(data, tmp_path, capsys):
     out = tmp_path / 'out'
-    assert practitioner.main(
-        ['--relaxed', '--data', str(data), '--seeds', '2', '--out', str(out)]) == 0
+    assert sparser(['bench', 'practitioner', '--relaxed', '--data', str(data), '--seeds', '2',
+                    '--out', str(out)]) == 0
+    assert 'reached: 2/2' in capsys.readouterr().out
+    assert sparser(['bench', 'nothing']) == 2
     rows = json.loads((out / 'paper.json').read_text())['rows']
     assert [row['reached'] for row in rows] == ['2/2', '2/2']
     assert all(row['cpu_s'] > 0 and row['seconds'] > 0 for row in rows)
@@ -161,13 +163,6 @@ def test_live_updates(data: Path, tmp_path: Path):
     assert all(row['whole_ms'] > 0 and row['followed_ms'] > 0 for row in synthetic_rows)
     assert all(row['gap_sigma'] < 0.2 for row in synthetic_rows)
     assert int(synthetic_rows[0]['followed'].split('/')[0]) > 10
-
-
-def test_sparser_bench_runs_a_table_and_refuses_an_unknown_one(data, tmp_path, capsys):
-    assert sparser(['bench', 'practitioner', '--relaxed', '--data', str(data), '--sets', 'lattice',
-                    '--seeds', '1', '--out', str(tmp_path)]) == 0
-    assert 'reached: 1/1' in capsys.readouterr().out
-    assert sparser(['bench', 'nothing']) == 2
 
 
 def test_unknown_sets_and_absent_data_are_named(data: Path, monkeypatch: pytest.MonkeyPatch):

@@ -70,17 +70,13 @@ def test_ranges_of_a_beacon_are_not_left_out_where_a_long_radio_explains_them():
     assert outcome.located > 10 and outcome.misleading <= 3 and outcome.named
 
 
-def test_many_false_ranges_do_not_pass_for_noise_for_ever():
-    """After 5 s, on a wrong map, all ranges look 8 times as noisy as they claim; it fits then."""
-    made = scenarios.scenario('gross', 9701, 2.0)
-    early = [sample for sample in made.samples if scenarios.seconds_of(sample) < 45]
-    outcome = integrity.outcome_of(dataclasses.replace(made, samples=early), 9701)
-    assert outcome.located > 15 and outcome.misleading == 0
-
-
-def test_ranges_that_are_long_for_a_while_do_not_pass_for_a_jump_of_odometry():
-    """Two robots and one beacon: a jump of 3 m fits them, and has the robot 5 m off."""
-    made = scenarios.scenario('burst', 9800)
-    early = [sample for sample in made.samples if scenarios.seconds_of(sample) < 128]
-    outcome = integrity.outcome_of(dataclasses.replace(made, samples=early), 9800)
-    assert outcome.located > 40 and outcome.misleading == 0
+@pytest.mark.parametrize(('drawn', 'until_s', 'located'), [
+    # After 5 s, on a wrong map, all ranges look 8 times as noisy as they claim; it fits then.
+    (('gross', 9701, 2.0), 45, 15),
+    # Two robots and one beacon: a jump of 3 m fits them, and has the robot 5 m off.
+    (('burst', 9800), 128, 40)])
+def test_ranges_that_are_false_pass_neither_for_noise_nor_for_a_jump(drawn, until_s, located):
+    made = scenarios.scenario(*drawn)
+    early = [sample for sample in made.samples if scenarios.seconds_of(sample) < until_s]
+    outcome = integrity.outcome_of(dataclasses.replace(made, samples=early), drawn[1])
+    assert outcome.located > located and outcome.misleading == 0

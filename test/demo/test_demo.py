@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from report_paths import check_fields
-from waiting import alive, parent_of, until
+from waiting import PATIENCE_S, alive, parent_of, until
 
 from sparser_ros.config import ConfigError, SolverConfig, SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
@@ -23,8 +23,6 @@ from sparser_ros.graph import cost, estimate_of
 from sparser_ros.io import pyfg
 from sparser_ros.io.simulation import Simulation, graph_of
 from sparser_ros.solver import solve
-
-PATIENCE_S = 300
 
 
 @pytest.fixture(scope='module')
@@ -130,32 +128,17 @@ def test_bad_input_says_what_to_do(tmp_path, capsys):
     assert 'broken.pyfg:1' in capsys.readouterr().err
 
 
-def test_a_folder_of_others_is_not_emptied(tmp_path, monkeypatch):
+def test_a_folder_is_emptied_of_results_only(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    mine = tmp_path / 'out' / 'thesis.tex'
-    mine.parent.mkdir()
-    mine.write_text('x')
-    for chosen in (None, Path('out')):
+    out = tmp_path / 'out'
+    (out / 'folder').mkdir(parents=True)
+    (out / 'thesis.tex').write_text('do not delete')
+    for chosen in (None, Path('out'), out):
         with pytest.raises(ConfigError, match='not empty and not from an earlier demo'):
             demo.emptied(chosen)
-    assert mine.exists()
-    (tmp_path / 'out' / 'parameters.yaml').write_text('')
-    demo.emptied(None)
-    assert not mine.exists()
-
-
-def test_only_own_results_are_emptied(tmp_path):
-    precious = tmp_path / 'precious'
-    precious.mkdir()
-    (precious / 'thesis.txt').write_text('do not delete')
-    with pytest.raises(ConfigError, match='not empty'):
-        demo.emptied(precious)
-    assert (precious / 'thesis.txt').exists()
-    (precious / 'thesis.txt').unlink()
-    (precious / 'parameters.yaml').touch()
-    (precious / 'old.tum').touch()
-    (precious / 'folder').mkdir()
-    assert list(demo.emptied(precious).iterdir()) == []
+    assert (out / 'thesis.tex').exists()
+    (out / 'parameters.yaml').touch()
+    assert list(demo.emptied(None).iterdir()) == []
 
 
 def test_processor_time_of_a_group_of_processes(tmp_path):
