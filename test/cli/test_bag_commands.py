@@ -1,9 +1,9 @@
 """`sparser bag`, `sparser simulate`, `sparser replay` and `sparser calibrate`."""
 
 import pytest
-from graphs import random_graph
-from radio_world import radio_world
-from report_paths import reported
+from faulty_world import radio_world
+from graphs import random_graph, with_landmarks
+from report_paths import reported, simulated
 
 from sparser_ros.cli.main import main
 from sparser_ros.config.sparser import SparserConfig
@@ -33,9 +33,7 @@ def test_bag(tmp_path, capsys):
 
 
 def test_replay_names_the_beacons_without_a_place(tmp_path, capsys):
-    bag, config = str(tmp_path / 'bag'), str(tmp_path / 'bag.yaml')
-    assert main(['simulate', '-o', bag, '--config', config, '--robots', '1', '--beacons', '4',
-                 '--minutes', '0.2', '--seed', '1']) == 0
+    bag, config = simulated(tmp_path, '--robots 1 --beacons 4 --minutes 0.2 --seed 1')
     assert '1 robots, 0.2 min; 120 odometry' in capsys.readouterr().out
     report = reported(tmp_path, 'replay', bag, '--config', config, code=3)
     shown = capsys.readouterr().out
@@ -43,17 +41,16 @@ def test_replay_names_the_beacons_without_a_place(tmp_path, capsys):
     assert lost and f'{4 - len(lost)} of 4 beacons located (not {", ".join(lost)})' in shown
     assert f'{len(report["rejected"])} of {report["n_ranges"]} ranges' in shown
     assert 'cost' not in shown and 'no map' not in shown
-    main(['replay', bag, '--config', config, '-v'])
+    main(['replay', str(bag), '--config', str(config), '-v'])
     assert f'cost {report["cost_final"]:.8g}' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize('with_truth', [False, True])
 def test_biases_go_to_yaml_and_report(tmp_path, capsys, with_truth):
     world = radio_world(8, sigma_factor=1.0, steps=120)
-    measured, truth, marks = tmp_path / 'm.pyfg', tmp_path / 't.pyfg', world.measured.landmarks
+    measured, truth = tmp_path / 'm.pyfg', tmp_path / 't.pyfg'
     # A file has no unknown places: all vertices are at the origin.
-    pyfg.write(measured, world.measured.replaced(
-        landmarks=type(marks)(marks.names, 0 * world.truth.landmarks, marks.fixed)))
+    pyfg.write(measured, with_landmarks(world.measured, position=0 * world.truth.landmarks))
     pyfg.write(truth, with_estimate(world.measured, world.truth))
     options = ['--truth', truth]
     if not with_truth:

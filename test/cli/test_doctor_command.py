@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from kernels import compiled_by_dev_run
-from waiting import python
+from waiting import compiled_by_dev_run, python
 
 from sparser_ros.cli.main import main
 

@@ -102,6 +102,8 @@ def test_certificate_and_formulation_are_in_the_report(tmp_path, capsys, formula
     solved = graph_file.read(tmp_path / 's.g2o')
     np.testing.assert_allclose(solved.poses.rotation[0], np.eye(2), atol=1e-12)
     np.testing.assert_allclose(solved.poses.translation[0], 0, atol=1e-12)
+    # The file has no vertices of its own.
+    assert cost(solved, estimate_of(solved)) == pytest.approx(report['cost_final'], rel=1e-9)
     assert report['certified'] is True
     assert 0 <= report['suboptimality'] <= 1e-6 * report['cost_final']
     assert report['formulation'] == formulation

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
-from friend import PATIENCE_S, friend
 from nav_msgs.msg import Odometry, Path
+from node_world import PATIENCE_S, friend
 from rosbags.typesys import Stores
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Range

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from frontend_world import feed
+from frontend_world import feed, graph_of
 from graphs import random_graph
 
 from sparser_ros.config import SparserConfig
 from sparser_ros.frontend import Frontend, Inputs
-from sparser_ros.graph import Estimate, empty_graph, estimate_of, extended, squared_residuals
+from sparser_ros.graph import Estimate, estimate_of, squared_residuals
 from sparser_ros.io import bag, graph_bag, pyfg
 
 CONFIG = Path(__file__).parents[2] / 'config'
@@ -19,17 +19,16 @@ def replayed(graph, path, config=None):
     """(graph, counters) through a bag and the front-end, in increments."""
     config = config or SparserConfig.from_mapping(graph_bag.node_config(graph))
     graph_bag.write(path, graph)
-    frontend, inputs = Frontend(config), Inputs(config)
-    result = empty_graph(graph.dimension)
+    frontend, inputs, result = Frontend(config), Inputs(config), None
     for number, message in enumerate(bag.BagReader(path)):
         route = inputs.match(message.topic, message.msgtype)
         if route is not None:
             feed(frontend, route, message.msg, message.bag_time_ns)
-        if number % 97 == 0 and (increment := frontend.take()) is not None:
-            result = extended(result, increment)
-    increment = frontend.take(flush=True)
+        if number % 97 == 0:
+            result = graph_of(frontend, flush=False, graph=result)
+    result = graph_of(frontend, graph=result)
     assert not [found for found in frontend.findings if found.kind == 'configuration']
-    return (extended(result, increment) if increment else result), frontend.counters
+    return result, frontend.counters
 
 
 def assert_same(graph, back, counters):

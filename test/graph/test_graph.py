@@ -2,17 +2,10 @@
 
 import numpy as np
 import pytest
-from graphs import random_graph
-from helpers import world
+from graphs import random_graph, with_landmarks, world
 
 from sparser_ros.config import GraphError
-from sparser_ros.graph import (
-    Landmarks,
-    empty_graph,
-    estimate_of,
-    range_lever_derivatives,
-    range_residuals,
-)
+from sparser_ros.graph import empty_graph, estimate_of, range_lever_derivatives, range_residuals
 from sparser_ros.graph.parts import components, thinly_measured, undetermined
 
 
@@ -62,24 +55,18 @@ def test_derivatives_of_ranges_by_lever_arms(dimension):
             ('lever_source', 'lever_target'), (made.ranges.source, made.ranges.target), by_end,
             strict=True):
         assert not np.any(found[endpoint < 0])
-        for axis in range(dimension):
-            moved = []
-            for sign in (1, -1):
-                arm = getattr(made.ranges, lever).copy()
-                arm[:, axis] += sign * step
-                moved.append(range_residuals(
-                    made.replaced(ranges=made.ranges.replaced(**{lever: arm})), truth))
-            np.testing.assert_allclose(
-                found[:, axis], (moved[0] - moved[1]) / (2 * step), atol=1e-8)
+        for axis, shift in enumerate(step * np.eye(dimension)):
+            arms = (getattr(made.ranges, lever) + way for way in (shift, -shift))
+            more, less = (range_residuals(made.replaced(
+                ranges=made.ranges.replaced(**{lever: arm})), truth) for arm in arms)
+            np.testing.assert_allclose(found[:, axis], (more - less) / (2 * step), atol=1e-8)
 
 
 def two_robots():
     """Two robots and three beacons; ranges between all of them, no absolute measurement."""
-    graph = random_graph(3, length=10, ranges=60, levers=False, absolute=False, sightings=0)
-    table, landmarks = graph.relative_poses, graph.landmarks
-    return graph.replaced(
-        relative_poses=table.take(table.odometry), landmarks=Landmarks(
-            landmarks.names, landmarks.position, np.zeros(len(landmarks), dtype=bool)))
+    graph = random_graph(3, length=10, ranges=120, levers=False, absolute=False, sightings=0)
+    table = graph.relative_poses.take(graph.relative_poses.odometry)
+    return with_landmarks(graph, fixed=np.zeros(3, dtype=bool)).replaced(relative_poses=table)
 
 
 def test_parts_that_nothing_ties_to_the_rest_are_named():
@@ -91,9 +78,9 @@ def test_parts_that_nothing_ties_to_the_rest_are_named():
     assert len(texts) == 2 and graph.landmarks.names[0] in texts[0]
     assert f'{graph.n_landmarks} landmarks without any measurement' in texts[0]
     assert texts[1] == 'robot B: no measurement to the rest of the graph'
-    known = Landmarks(graph.landmarks.names, graph.landmarks.position, np.ones(3, dtype=bool))
-    assert undetermined(graph.replaced(landmarks=known)) == ()
-    assert len(undetermined(apart.replaced(landmarks=known))) == 2
+    known = np.ones(3, dtype=bool)
+    assert undetermined(with_landmarks(graph, fixed=known)) == ()
+    assert len(undetermined(with_landmarks(apart, fixed=known))) == 2
 
 
 def test_too_few_ranges_for_one_position():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import world
+from graphs import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

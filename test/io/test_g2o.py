@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from flying_world import flying_graph
-from graphs import random_graph
+from graphs import flying_graph, random_graph, with_landmarks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,10 +39,8 @@ def write(folder, text):
 def g2o_graph(seed, d, robots=('A',)):
     """A random graph; without ranges in 3D, where antennas are off the body."""
     graph = random_graph(seed, d, robots=robots, length=8, levers=d == 3)
-    marks = type(graph.landmarks)(
-        ('L100', 'L102', 'L104'), graph.landmarks.position, graph.landmarks.fixed)
-    return graph.replaced(
-        ranges=graph.ranges if d == 2 else empty(Ranges, d), landmarks=marks)
+    return with_landmarks(graph, names=('L100', 'L102', 'L104')).replaced(
+        ranges=graph.ranges if d == 2 else empty(Ranges, d))
 
 
 def test_plane(tmp_path):
@@ -63,18 +60,6 @@ def test_plane(tmp_path):
     back = graph_file.read(tmp_path / 'g.pyfg')
     assert cost(back, estimate_of(back)) == pytest.approx(
         cost(fixed, estimate_of(fixed)), rel=1e-12)
-
-
-def test_poses_without_vertices(tmp_path):
-    path = write(tmp_path, 'EDGE_SE2 3 4 1 0 0 1 0 0 1 0 1\nEDGE_SE2 4 5 1 0 0 1 0 0 1 0 1\n')
-    graph = g2o.read(path)
-    np.testing.assert_array_equal(graph.poses.index, [3, 4, 5])
-    solved = graph.replaced(poses=graph.poses.replaced(
-        translation=np.array([[0.0, 0], [1, 0], [2, 0]])))
-    g2o.rewrite_vertices(path, tmp_path / 'out.g2o', solved)
-    back = g2o.read(tmp_path / 'out.g2o')
-    np.testing.assert_array_equal(back.poses.translation, solved.poses.translation)
-    assert cost(back, estimate_of(back)) == pytest.approx(0, abs=1e-25)
 
 
 def test_offsets_of_sensors(tmp_path):
@@ -164,8 +149,8 @@ EDGE_RANGE 11 4 2.0 16
     assert graph.remarks[0].startswith('2 landmarks without a VERTEX line')
     assert graph.remarks[1].startswith('line 3, EDGE_SE2, is without an information matrix')
     assert graph.remarks[2].startswith('line 4, EDGE_RANGE_SE2_XY, is without')
-    g2o.rewrite_vertices(path, tmp_path / 'out.g2o', graph.replaced(landmarks=type(
-        graph.landmarks)(graph.landmarks.names, np.array([[1.0, 2], [4, 3]]), np.zeros(2, bool))))
+    g2o.rewrite_vertices(
+        path, tmp_path / 'out.g2o', with_landmarks(graph, position=np.array([[1.0, 2], [4, 3]])))
     back = g2o.read(tmp_path / 'out.g2o')
     assert dict(zip(back.landmarks.names, back.landmarks.position.tolist(), strict=True)) == {
         'L4': [4, 3], 'L3': [1, 2]}

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flying_world import flying_graph
-from graphs import random_graph
+from graphs import flying_graph, random_graph, with_landmarks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -216,10 +215,8 @@ def test_thinned_keyframes_are_numbered_anew(tmp_path):
 
 
 def test_long_names_go_beside_the_file(tmp_path):
-    graph = random_graph(7, robots=('husky_1', 'L'))
-    marks = graph.landmarks
-    graph = graph.replaced(landmarks=type(marks)(
-        ('dock', 'gate', 'mast'), marks.position, marks.fixed))
+    graph = with_landmarks(
+        random_graph(7, robots=('husky_1', 'L')), names=('dock', 'gate', 'mast'))
     path = tmp_path / 'g.pyfg'
     pyfg.write(path, graph)
     assert 'husky' not in path.read_text()
@@ -235,7 +232,7 @@ def test_long_names_go_beside_the_file(tmp_path):
 
 def test_a_heading_less_prior_is_a_position_fix(tmp_path):
     graph = random_graph(8)
-    graph = graph.replaced(pose_priors=graph.pose_priors.replaced(kappa=np.zeros(2)))
+    graph = graph.replaced(pose_priors=graph.pose_priors.replaced(kappa=np.zeros(1)))
     pyfg.write(tmp_path / 'g.pyfg', graph)
     back = pyfg.read(tmp_path / 'g.pyfg')
     assert len(back.pose_priors) == 0

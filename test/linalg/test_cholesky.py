@@ -5,9 +5,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from graphs import graph_matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matrices import graph_matrix
 
 from sparser_ros.linalg import cholesky, fronts, ordering
 from sparser_ros.linalg.ordering import OrderingUnavailableError, flattest

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from friend import friend
+from node_world import friend
 from waiting import ended, logged
 
 from sparser_ros.demo.processes import Child, free_domain, isolated_environment, taken

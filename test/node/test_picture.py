@@ -19,16 +19,7 @@ from sparser_ros.backend.session.solution import (
 from sparser_ros.config.node_config import PublishConfig
 from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, Sightings
 from sparser_ros.linalg.rotations import angle_to_matrix
-from sparser_ros.node import picture
-from sparser_ros.node.markers import (
-    ARROW,
-    DELETE,
-    TEXT,
-    beacon_markers,
-    marker_size,
-    replacing,
-    scene_markers,
-)
+from sparser_ros.node import markers, picture
 from sparser_ros.solver.result import SolveStats, SolveStatus
 
 RNG = np.random.default_rng(5)
@@ -60,7 +51,7 @@ def scene():
 
 
 def drawn(solution, graph, rulings=None, **publish):
-    return scene_markers(solution, graph, rulings or Rulings(), PublishConfig(**publish))
+    return markers.scene_markers(solution, graph, rulings or Rulings(), PublishConfig(**publish))
 
 
 def relocated(solution, b, b_pose=None):
@@ -108,22 +99,22 @@ def test_thinned_trajectory_keeps_its_ends(scene):
 
 def test_position_only_robots_are_shown_as_points(scene):
     graph, solution = scene
-    markers = beacon_markers(relocated(solution, Location.POSITION_ONLY), graph, 0.3)
-    shown = {(m.namespace, m.text) for m in markers}
+    sent = markers.beacon_markers(relocated(solution, Location.POSITION_ONLY), graph, 0.3)
+    shown = {(m.namespace, m.text) for m in sent}
     assert ('position_only', 'B') in shown and ('beacons', 'L0') in shown
     assert not any(text in ('A', 'L1') for _, text in shown)
-    point = next(m for m in markers if m.namespace == 'position_only')
+    point = next(m for m in sent if m.namespace == 'position_only')
     np.testing.assert_allclose(point.position_xyz[:2], solution.estimate.translation[5])
 
 
 def test_beacons_that_are_located_no_longer_leave_the_picture(scene):
     graph, solution = scene
-    before = beacon_markers(solution, graph, 0.3)
+    before = markers.beacon_markers(solution, graph, 0.3)
     other = dataclasses.replace(solution, landmark_located=np.array([False, True]))
-    sent = replacing(before, beacon_markers(other, graph, 0.3))
-    gone = {(m.namespace, m.id) for m in sent if m.action == DELETE}
+    sent = markers.replacing(before, markers.beacon_markers(other, graph, 0.3))
+    gone = {(m.namespace, m.id) for m in sent if m.action == markers.DELETE}
     assert gone == {('beacons', 0), ('beacons_names', 0)}
-    assert ('beacons', 1) in {(m.namespace, m.id) for m in sent if m.action != DELETE}
+    assert ('beacons', 1) in {(m.namespace, m.id) for m in sent if m.action != markers.DELETE}
 
 
 def test_what_is_rejected_or_ignored_stands_out(scene):
@@ -168,16 +159,16 @@ def test_what_is_rejected_or_ignored_stands_out(scene):
 
 def test_robots_are_arrows_with_names_on_their_trajectories(scene):
     graph, solution = scene
-    markers = drawn(solution, graph)
-    assert len({(m.namespace, m.id) for m in markers}) == len(markers)
-    arrows = {m.text: m for m in markers if m.namespace == 'robots'}
-    assert set(arrows) == {'A', 'B'} and {m.type for m in arrows.values()} == {ARROW}
+    sent = drawn(solution, graph)
+    assert len({(m.namespace, m.id) for m in sent}) == len(sent)
+    arrows = {m.text: m for m in sent if m.namespace == 'robots'}
+    assert set(arrows) == {'A', 'B'} and {m.type for m in arrows.values()} == {markers.ARROW}
     for robot, row in picture.newest_rows(solution, graph).items():
         arrow, turn = arrows[robot], solution.estimate.rotation[row]
         np.testing.assert_allclose(arrow.position_xyz[:2], solution.estimate.translation[row])
         heading = 2 * np.arctan2(arrow.quat_xyzw[2], arrow.quat_xyzw[3])
         np.testing.assert_allclose([np.cos(heading), np.sin(heading)], turn[:, 0], atol=1e-12)
-    tracks = [m for m in markers if m.namespace == 'trajectories']
+    tracks = [m for m in sent if m.namespace == 'trajectories']
     assert sorted(len(m.points) for m in tracks) == [4, 6]
 
 
@@ -215,7 +206,7 @@ def test_robots_that_are_not_located_are_told_below_the_map_with_the_reason(scen
     heights = [m.position_xyz[1] for m in notices]
     shown = lost.estimate.points[picture.drawable(lost, graph)]
     assert heights == sorted(heights, reverse=True) and heights[0] < np.min(shown[:, 1])
-    assert len({m.id for m in notices}) == 3 and {m.type for m in notices} == {TEXT}
+    assert len({m.id for m in notices}) == 3 and {m.type for m in notices} == {markers.TEXT}
 
 
 def test_markers_grow_with_the_map(scene):
@@ -225,7 +216,7 @@ def test_markers_grow_with_the_map(scene):
     radius = {}
     for name, one in (('small', solution), ('wide', wide)):
         shown = picture.drawable(one, graph)
-        radius[name] = marker_size(one, shown, PublishConfig(beacon_size_m=0.2))
+        radius[name] = markers.marker_size(one, shown, PublishConfig(beacon_size_m=0.2))
         extent = np.linalg.norm(np.ptp(one.estimate.points[shown], axis=0))
         assert radius[name] == pytest.approx(max(0.2, 0.01 * extent))
     assert radius['small'] == 0.2 < radius['wide']

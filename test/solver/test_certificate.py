@@ -5,13 +5,14 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from dense import ended, packed, product_with_identity, reduced
-from helpers import world
+from dense import dense_certificate, ended, reduced
+from graphs import with_landmarks, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmark.generators import with_false_closures
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.graph import Graph, Landmarks
+from sparser_ros.graph import Graph, estimate_of
 from sparser_ros.io import graph_file
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve, staircase
@@ -80,9 +81,7 @@ def test_lambda_min_is_the_least_eigenvalue(seed):
     schur, manifold, certifier = parts(world(seed, noise=2.0))
     start = manifold.random_point(2, np.random.default_rng(seed))
     y = ended(schur, start).y
-    gradient = schur(y)
-    dense = product_with_identity(schur) - Multipliers.of(manifold, y, gradient).times(
-        np.eye(manifold.rows))
+    dense = dense_certificate(schur, y)
     values, vectors = np.linalg.eigh((dense + dense.T) / 2)
     certificate = certifier.test(y)
     assert values[0] < -1e-3
@@ -95,8 +94,8 @@ def test_lambda_min_is_the_least_eigenvalue(seed):
 def test_planted_local_minimum_is_not_certified_and_the_staircase_leaves_it():
     """Every heading turns once too often on the way round."""
     graph, headings = ring(20, turns=1)
-    schur, manifold, certifier = parts(graph)
-    bad = ended(schur, packed(manifold, headings, np.zeros((0, 2))))
+    schur, _, certifier = parts(graph)
+    bad = ended(schur, schur.problem.pack(replace(estimate_of(graph), rotation=headings)))
     best = solve(graph, CERTIFY).stats
     assert best.certified
     assert bad.cost > 1.01 * best.cost_final + 0.1
@@ -134,10 +133,8 @@ def test_a_point_without_rotations_measured_still_gets_an_answer():
     """Ranges alone leave rotations free: S is zero there, which the shift covers."""
     graph = world(3, closures=0, sightings=0, levers=False)
     rel = graph.relative_poses
-    graph = graph.replaced(
-        relative_poses=rel.take(slice(0, 3)),
-        landmarks=Landmarks(
-            graph.landmarks.names, graph.landmarks.position, np.ones(2, dtype=bool)))
+    graph = with_landmarks(
+        graph.replaced(relative_poses=rel.take(slice(0, 3))), fixed=np.ones(2, dtype=bool))
     with patch.object(staircase, 'HIGHEST_RANK', LIFTED):
         stats = solve(graph, CERTIFY).stats
     assert np.isfinite(stats.suboptimality)
@@ -157,12 +154,7 @@ def test_reference_pose_graphs_are_solved_and_certified(data_dir, name, best):
 
 
 def test_a_robust_solve_is_certified_at_its_final_weights():
-    graph = world(31, ranges=0, noise=0.2, closures=12)
-    rel = graph.relative_poses
-    false = np.flatnonzero(~rel.odometry)[-2:]
-    translation = rel.translation.copy()
-    translation[false] += 50.0
-    graph = graph.replaced(relative_poses=rel.replaced(translation=translation))
+    graph, false = with_false_closures(world(31, ranges=0, noise=0.2, closures=12), 0.17, 0)
     config = SolverConfig(certify=True, robust=RobustConfig(kernel='gm', gnc=True))
     stats = solve(graph, config).stats
     assert np.all(stats.weights['relative_poses'][false] < 0.1)

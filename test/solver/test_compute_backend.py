@@ -7,7 +7,7 @@ import emulator
 import numpy as np
 import pytest
 from dense import reduced
-from helpers import world
+from graphs import world
 
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.linalg import arrays
@@ -55,12 +55,20 @@ def test_solves_agree(device, monkeypatch, kind, options):
         assert there.backend == 'gpu'
 
 
+def run_there(arrays, eager=False, **options):
+    """A run that goes there, if a trial speaks for it: (machine, run, the same run on the CPU)."""
+    schur, _, y = reduced(world(3, 2, noise=1.0), seed=4)
+    where = ComputeBackend(arrays, 'there', eager=eager, **options)
+    space, rule = FORMULATIONS['schur'](schur), StoppingRule()
+    run = space.minimise(y, RegularisedQ(schur), rule, backend=where)
+    return where, run, space.minimise(y, RegularisedQ(schur), rule)
+
+
 @pytest.mark.parametrize(('after', 'eager'), [
     *((after, True) for after in (0, 1, 40, 300)), (0, False)])
 @pytest.mark.parametrize('error', [MemoryError('out of memory'), OSError('device lost')])
 def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, error, after, eager):
     """While a problem is placed or in the midst of CG; in a trial it troubles nobody."""
-    schur, _, y = reduced(world(3, 2, noise=1.0), seed=4)
     launch, launches, seen = emulated.runtime.launch, [], []
 
     def breaking(*arguments):
@@ -71,12 +79,10 @@ def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, erro
 
     monkeypatch.setattr(emulated.runtime, 'launch', breaking)
     monkeypatch.setattr(emulated, 'errors', (MemoryError, OSError))
-    where = ComputeBackend(emulated, eager=eager, lost=seen.append)
-    space, preconditioner = FORMULATIONS['schur'](schur), RegularisedQ(schur)
     with caplog.at_level(logging.DEBUG, compute_backend.__name__):
-        run = space.minimise(y, preconditioner, StoppingRule(), backend=where)
+        where, run, expected = run_there(emulated, eager=eager, lost=seen.append)
     assert len(launches) == after + 1
-    assert run.cost == pytest.approx(space.minimise(y, preconditioner, StoppingRule()).cost)
+    assert run.cost == pytest.approx(expected.cost)
     assert where.ran == 'cpu' and str(error) in where.reason and str(error) in caplog.text
     assert {record.levelno for record in caplog.records} == {
         logging.WARNING if eager else logging.DEBUG}
@@ -140,15 +146,6 @@ def placed_soon(monkeypatch):
     monkeypatch.setattr(compute_backend, 'PLACING_CG_STEPS', 4)
 
 
-def long_run(arrays, **options):
-    """A run that goes there if a trial speaks for it: (machine, run, the same run on the CPU)."""
-    schur, _, y = reduced(world(3, 2, noise=1.0), seed=4)
-    where = ComputeBackend(arrays, 'there', eager=False, **options)
-    space, rule = FORMULATIONS['schur'](schur), StoppingRule()
-    run = space.minimise(y, RegularisedQ(schur), rule, backend=where)
-    return where, run, space.minimise(y, RegularisedQ(schur), rule)
-
-
 def faster_there(cg, arrays):
     return {'gpu': 1e-4, 'cpu': 1e-3}[arrays.name]
 
@@ -164,7 +161,7 @@ def test_auto_finds_a_wrong_kernel(planted, monkeypatch, caplog, found, right, w
     monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
     seen: list[str] = []
     with caplog.at_level(logging.DEBUG, compute_backend.__name__):
-        where, run, expected = long_run(planted(right, wrong), left=seen.append)
+        where, run, expected = run_there(planted(right, wrong), left=seen.append)
     assert where.ran == 'cpu' and where.arrays is HOST and seen == [where.reason]
     assert where.reason.startswith(f'{found}: the GPU is off')
     assert np.array_equal(run.y, expected.y)
@@ -174,11 +171,11 @@ def test_auto_finds_a_wrong_kernel(planted, monkeypatch, caplog, found, right, w
 
 def test_auto_stays_where_a_cg_step_is_faster(emulated, monkeypatch, caplog):
     with caplog.at_level(logging.DEBUG, compute_backend.__name__):
-        slower, run, expected = long_run(emulated)
+        slower, run, expected = run_there(emulated)
     assert slower.ran == 'cpu' and np.array_equal(run.y, expected.y)
     assert 'a CG step takes' in slower.reason and slower.reason in caplog.text
     monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
-    faster, run, expected = long_run(emulated)
+    faster, run, expected = run_there(emulated)
     assert faster.ran == 'gpu' and run.cost == pytest.approx(expected.cost, rel=1e-6)
     # What the CPU did before counts.
     assert run.trace[0] == expected.trace[0] and sorted(run.trace) == run.trace

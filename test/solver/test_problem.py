@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from dense import free_jacobian, jacobians, reduced, schur_complement
-from graphs import random_graph
-from helpers import world
+from graphs import random_graph, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse.csgraph import connected_components
 
 from sparser_ros.graph import Estimate, Graph, cost, estimate_of
+from sparser_ros.graph.parts import components
 from sparser_ros.solver.formulations import FORMULATIONS
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import (
@@ -26,18 +25,6 @@ from sparser_ros.solver.trust_region import StoppingRule
 DIMENSIONS = st.sampled_from((2, 3))
 
 
-def component_of_points(graph: Graph) -> np.ndarray:
-    """Poses, then landmarks: what measurements join has one number."""
-    edges = [(graph.relative_poses.i, graph.relative_poses.j),
-             (graph.ranges.source, graph.ranges.target),
-             (graph.sightings.i, graph.sightings.point)]
-    ends = np.concatenate(edges, axis=1)
-    rows = np.where(ends >= 0, ends, graph.n_poses + ~ends)
-    count = graph.n_poses + graph.n_landmarks
-    return connected_components(
-        sp.coo_array((np.ones(rows.shape[1]), tuple(rows)), shape=(count, count)), False)[1]
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), DIMENSIONS, st.booleans(), st.booleans())
 def test_cost_of_a_point_is_the_cost_of_the_graph(seed, d, levers, absolute):
@@ -45,7 +32,7 @@ def test_cost_of_a_point_is_the_cost_of_the_graph(seed, d, levers, absolute):
     problem, estimate = QuadraticProblem(graph), estimate_of(graph)
     y = problem.pack(estimate)
     points, fixed = estimate.points.copy(), graph.n_poses + np.flatnonzero(graph.landmarks.fixed)
-    component = component_of_points(graph)
+    component = components(graph)
     # A deleted column stands for the origin of its component.
     for origin in np.setdiff1d(np.arange(problem.n_points), [*problem.kept, *fixed]):
         points[component == component[origin]] -= estimate.points[origin]

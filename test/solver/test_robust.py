@@ -7,8 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from graphs import random_graph
-from helpers import pose_errors, world
+from graphs import pose_errors, random_graph, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2

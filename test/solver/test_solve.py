@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graphs import rotations
-from helpers import moved, permuted, pose_errors, world
+from graphs import moved, permuted, pose_errors, rotations, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import python

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 import pytest
-from helpers import world
+from graphs import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

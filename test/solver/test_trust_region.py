@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from dense import reduced
-from helpers import world
+from graphs import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

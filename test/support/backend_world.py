@@ -12,18 +12,7 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, BackendConfig
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.graph import (
-    Estimate,
-    Graph,
-    Increment,
-    Landmarks,
-    PointPriors,
-    PosePriors,
-    Poses,
-    RelativePoses,
-    Sightings,
-    empty,
-)
+from sparser_ros.graph import Estimate, Graph, Increment, Landmarks, Poses, RelativePoses
 from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 
 STEP_NS = 500_000_000
@@ -143,8 +132,8 @@ class World:
         return Increment(
             sequence, self.names, poses,
             Landmarks(tuple(f'L{k}' for k in fresh), position, fixed), relative,
-            empty(Sightings, d), self._ranges(first, last, every), empty(PosePriors, d),
-            empty(PointPriors, d), newest_stamp_ns=1_000_000_000 + (last - 1) * STEP_NS)
+            self._ranges(first, last, every),
+            newest_stamp_ns=1_000_000_000 + (last - 1) * STEP_NS)
 
     def _ranges(self, first, last, every):
         ends = [
@@ -166,10 +155,28 @@ class World:
         return [
             self.increment(k, int(edges[k]), int(edges[k + 1]), every) for k in range(count)]
 
+    def graph(self, parts=1, every=1) -> Graph:
+        """All data of the run."""
+        return graph_of(self.increments(parts, every), self.dimension)
+
+    def add_up_odometry(self):
+        """The odometry frames anew, once turns or moves are changed."""
+        self.odometry = [added_up(turns, moves) for turns, moves, *_ in self.odometry]
+
     def true_in_map(self):
         """The truth in the frame whose origin is the first robot's first pose."""
         turn = self.truth.rotation[0].T
         return self.truth.moved(turn, -turn @ self.truth.translation[0])
+
+    def errors_in_map(self, solution):
+        """(n,): errors of positions in a map whose origin is the first robot's first pose."""
+        place = solution.estimate.translation
+        return np.linalg.norm(place - self.true_in_map().translation[:len(place)], axis=1)
+
+    def map_error_m(self, estimate):
+        """Root mean square error of all positions, in a map that known beacons fix."""
+        error = estimate.translation - self.truth.translation[:len(estimate.translation)]
+        return float(np.sqrt(np.mean(np.sum(error**2, axis=1))))
 
 
 def pair_world(dimension=2, seed=3, known=range(4), kind='curved', robots=2, **options):
@@ -228,22 +235,11 @@ def with_false_ranges(increments, share, seed=0, metres=(2, 20)):
     return made, np.flatnonzero(np.concatenate(false))
 
 
-def of_robot(ranges, robot, robots=2):
-    """(k,): whether the range is one of that robot."""
-    return ((ranges.source >= 0) & (ranges.source % robots == robot)) | (
-        (ranges.target >= 0) & (ranges.target % robots == robot))
-
-
-def errors_in_map(world, solution):
-    """(n,): errors of positions in a map whose origin is the first robot's first pose."""
-    place = solution.estimate.translation
-    return np.linalg.norm(place - world.true_in_map().translation[:len(place)], axis=1)
-
-
-def map_error_m(world, estimate):
-    """Root mean square error of all positions, in a map that known beacons fix."""
-    error = estimate.translation - world.truth.translation[:len(estimate.translation)]
-    return float(np.sqrt(np.mean(np.sum(error**2, axis=1))))
+def of_robot(ranges, robot, robots=2, begin=0, end=np.inf):
+    """(k,): whether the range is one of that robot, from step `begin` on and before `end`."""
+    ends = np.stack([ranges.source, ranges.target])
+    step = np.max(ends, axis=0) // robots
+    return np.any((ends >= 0) & (ends % robots == robot), axis=0) & (begin <= step) & (step < end)
 
 
 def graph_of(increments, dimension=2) -> Graph:

@@ -11,8 +11,8 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from friend import friend
 from journal_world import Run, kept, simulated
+from node_world import friend
 from rclpy.qos import QoSProfile
 from sparser_ros.msg import SolverStatus
 

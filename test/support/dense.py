@@ -1,11 +1,10 @@
 """Dense algebra the sparse solver is compared with: no shortcuts, straight from the paper."""
 
 import numpy as np
-from helpers import world
 from scipy.linalg import block_diag
 
 from sparser_ros.graph import Graph
-from sparser_ros.solver.manifold import Manifold
+from sparser_ros.solver.certificate import Multipliers
 from sparser_ros.solver.preconditioner import (
     RegularisedQ,
     orthogonal_complement,
@@ -43,6 +42,13 @@ def product_with_identity(schur: SchurOperator) -> np.ndarray:
     return np.hstack([schur(np.ascontiguousarray(one)) for one in slices])[:, :rows]
 
 
+def dense_certificate(schur: SchurOperator, y: np.ndarray) -> np.ndarray:
+    """The dense matrix of the cost less that of the multipliers of a point."""
+    manifold = schur.problem.manifold
+    return product_with_identity(schur) - Multipliers.of(manifold, y, schur(y)).times(
+        np.eye(manifold.rows))
+
+
 def schur_complement(A: np.ndarray, A_f: np.ndarray, omega: np.ndarray) -> np.ndarray:
     """Q_cc - Q_cf pinv(Q_ff) Q_fc (paper, eq. reduced-cost)."""
     return A.T @ omega @ A - A.T @ omega @ A_f @ np.linalg.pinv(
@@ -50,48 +56,17 @@ def schur_complement(A: np.ndarray, A_f: np.ndarray, omega: np.ndarray) -> np.nd
 
 
 def free_jacobian(graph: Graph) -> np.ndarray:
-    """A_f with every column of an unknown point, derived from the tables one row at a time."""
-    n, d, m = graph.n_poses, graph.dimension, graph.n_landmarks
-    fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
-    rows = []
-
-    def row(entries):
-        line = np.zeros(n + m)
-        for point, value in entries:
-            if not fixed[point]:
-                line[point] += value
-        rows.append(line)
-
-    rel, see, ran = graph.relative_poses, graph.sightings, graph.ranges
-    rows += [np.zeros(n + m)] * (d * len(rel))
-    for i, j in zip(rel.i, rel.j, strict=True):
-        row([(j, 1), (i, -1)])
-    for i, point in zip(see.i, graph.points(see.point), strict=True):
-        row([(point, 1), (i, -1)])
-    for a, b in zip(graph.points(ran.source), graph.points(ran.target), strict=True):
-        row([(b, 1), (a, -1)])
-    rows += [np.zeros(n + m)] * (d * len(graph.pose_priors))
-    for i in graph.pose_priors.i:
-        row([(i, 1)])
-    for point in graph.points(graph.point_priors.point):
-        row([(point, 1)])
-    return np.array(rows).reshape(-1, n + m)
-
-
-def packed(manifold: Manifold, rotation: np.ndarray, bearings: np.ndarray) -> np.ndarray:
-    """The rank-d point of rotations (n, d, d) and bearings (k, d)."""
-    d = manifold.d
-    parts = [np.swapaxes(rotation, 1, 2).reshape(-1, d), bearings]
-    return np.vstack(parts + [np.eye(d)] * manifold.homogenised)
-
-
-def posed(d, absolute=''):
-    """Operator and true point of a graph without ranges and noise."""
-    graph = world(0, d, ranges=0, absolute=absolute)
-    problem = QuadraticProblem(graph)
-    rows = np.swapaxes(graph.poses.rotation, 1, 2)
-    points = np.concatenate([graph.poses.translation, graph.landmarks.position])
-    return SchurOperator(problem), problem.compose(rows, points)
+    """A_f with every column of an unknown point, derived from the tables."""
+    n, d, size = graph.n_poses, graph.dimension, graph.n_poses + graph.n_landmarks
+    unit = np.eye(size) * ~np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
+    rel, see, ran, prior = (
+        graph.relative_poses, graph.sightings, graph.ranges, graph.pose_priors)
+    return np.vstack([
+        np.zeros((d * len(rel), size)), unit[rel.j] - unit[rel.i],
+        unit[graph.points(see.point)] - unit[see.i],
+        unit[graph.points(ran.target)] - unit[graph.points(ran.source)],
+        np.zeros((d * len(prior), size)), unit[prior.i],
+        unit[graph.points(graph.point_priors.point)]])
 
 
 def tangent_basis(manifold, y):

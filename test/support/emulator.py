@@ -24,11 +24,6 @@ _THREADS = 3
 """Of a launch: enough that their shares can be mixed up."""
 
 
-def compiler() -> str | None:
-    """Path of a C++ compiler, if there is one."""
-    return next((path for path in map(shutil.which, ('c++', 'g++', 'clang++')) if path), None)
-
-
 class EmulatedArray:
     """Memory of the emulated device; only what the solver asks of device arrays."""
 
@@ -81,10 +76,10 @@ class Emulator:
     errors: tuple[type[BaseException], ...] = (MemoryError,)
 
     def __init__(self) -> None:
-        path = compiler()
-        if path is None:
+        found = filter(None, map(shutil.which, ('c++', 'g++', 'clang++')))
+        self._compiler = next(found, '')
+        if not self._compiler:
             raise SolverError('the emulator of the GPU kernels needs a C++ compiler: install g++')
-        self._compiler = path
         self._folder = tempfile.TemporaryDirectory(prefix='sparser_kernels_')
         self._built: dict[tuple[int, int], ctypes.CDLL] = {}
         self.launches = 0

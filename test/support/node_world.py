@@ -1,5 +1,6 @@
 """A node under test with a publisher and an observer beside it, all in this process."""
 
+import contextlib
 import time
 from collections import defaultdict
 
@@ -19,6 +20,7 @@ from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.demo.processes import free_domain
 from sparser_ros.io.simulation import Simulation
 from sparser_ros.io.tum import quats, xyz
 from sparser_ros.linalg.rotations import quat_to_matrix
@@ -44,6 +46,30 @@ PARAMETERS = {
 }
 THREAD = {'backend.worker': 'thread', 'node.start_paused': True}
 """Of a node that solves only when asked, without a process of its own."""
+
+
+@contextlib.contextmanager
+def friend(name='friend', domain=None):
+    """(node, until) in a domain of its own: `until` runs the node until a condition holds."""
+    # In a domain of others a participant that was killed would be heard for twenty seconds.
+    context = Context()
+    rclpy.init(context=context, domain_id=domain or free_domain())
+    node = rclpy.create_node(name, context=context)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+
+    def until(condition):
+        end = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < end, 'in vain'
+            executor.spin_once(timeout_sec=0.01)
+
+    try:
+        yield node, until
+    finally:
+        executor.shutdown(timeout_sec=2.0)
+        node.destroy_node()
+        rclpy.try_shutdown(context=context)
 
 
 def parameters(values):

@@ -27,6 +27,13 @@ def reported(folder: Path, *arguments: object, code: int = 0) -> dict[str, Any]:
     return json.loads(path.read_text(encoding='utf-8'))
 
 
+def simulated(folder: Path, options: str, name: str = 'bag') -> tuple[Path, Path]:
+    """A bag of a simulation with these options, and its configuration."""
+    bag, config = folder / name, folder / f'{name}.yaml'
+    assert main(['simulate', '-o', str(bag), '--config', str(config), *options.split()]) == 0
+    return bag, config
+
+
 @cache
 def declared(writer: str) -> list[str]:
     """Paths in the sections of the page that `writer` writes."""

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 PATIENCE_S = 300
+PACKAGE = Path(__file__).resolve().parents[2] / 'sparser_ros'
 
 
 def until(condition, what):
@@ -57,3 +58,10 @@ def ended(process):
     """The exit code of a `Child` once it has ended."""
     until(lambda: process.poll() is not None, 'the end of a process')
     return process.poll()
+
+
+def compiled_by_dev_run() -> bool:
+    """`./dev/run` has compiled all kernels since the package was changed."""
+    mark = Path(os.environ.get('NUMBA_CACHE_DIR', '.')) / '.compiled'
+    return mark.exists() and mark.stat().st_mtime > max(
+        path.stat().st_mtime for path in PACKAGE.rglob('*.py'))

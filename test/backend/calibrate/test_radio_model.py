@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from radio_world import radio_world
+from faulty_world import radio_world
 from scipy.linalg import block_diag
 
 from benchmark.synthetic import plain_ranges

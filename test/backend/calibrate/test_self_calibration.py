@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from backend_world import World, graph_of, longer
+from backend_world import World, longer
 from faulty_world import graph as graph_in
-from faulty_world import odometry_scaled
+from faulty_world import odometry_claiming, odometry_scaled, radio_world
 from faulty_world import world as world_of
 from frontend_world import Robot, drive, range_sample
-from radio_world import radio_world
 
 from sparser_ros.backend.calibrate import results
 from sparser_ros.backend.calibrate.antennas_and_clocks import LeverRow, range_rates
@@ -69,7 +68,7 @@ def test_a_scale_is_found_beside_the_biases():
 def test_what_cannot_be_observed_is_said_and_changes_nothing():
     """A robot on a straight line, one beacon: a bias and the beacon's place look alike."""
     place = World(['still', 'still'], [(0, 0), (6, 1)], [(3, 8)], steps=60, range_sigma=0.05)
-    graph = graph_of(place.increments(1))
+    graph = place.graph()
     found = self_calibrate(longer(graph, 0.4), place.truth, ESTIMATE, SOLVER)
     assert not found.applied
     assert found.parameters.bias_m == pytest.approx(0.0)
@@ -102,9 +101,8 @@ def stretched(made, factor):
 def pair_error(found, bias_m):
     """Error of the mean bias of all pairs, and its standard deviation."""
     low, high, _ = found.ends.pairs
-    mean = (np.bincount(low, minlength=len(found.ends)) + np.bincount(
-        high, minlength=len(found.ends))) / len(low)
-    size = len(mean)
+    size = len(found.ends)
+    mean = np.bincount(np.concatenate([low, high]), minlength=size) / len(low)
     variance = mean @ found.posterior.covariance[:size, :size] @ mean
     return mean @ (found.posterior.values[:size] - bias_m), np.sqrt(variance)
 
@@ -163,14 +161,12 @@ def test_claims_of_one_robot_that_are_wrong_are_found(factor):
     world = radio_world(
         4, tuple(range(6)), steps=240 if factor == 1.0 else 480, sigma_factor=1.0, blocked=0.0,
         biased=False)
-    rel = world.measured.relative_poses
-    claim = np.where(world.measured.poses.robot[rel.i] == 1, factor, 1.0)
-    measured = world.measured.replaced(relative_poses=rel.replaced(
-        tau=rel.tau / claim**2, kappa=rel.kappa / claim**2))
+    measured = odometry_claiming(world.measured, 1, factor)
     found = self_calibrate(measured, world.truth, ESTIMATE, SOLVER)
     if factor == 1.0:
         assert not found.odometry_noise.noise
-        assert found.graph.relative_poses.tau == pytest.approx(rel.tau, rel=0.1)
+        assert found.graph.relative_poses.tau == pytest.approx(
+            measured.relative_poses.tau, rel=0.1)
         return
     noise, sigma = found.odometry_noise.noise.log_factor, found.odometry_noise.log_sigma
     assert noise and {robot for _, robot in noise} == {'B'}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from backend_world import GM, config, filled
 from faulty_world import examined
-from flying_world import flying_graph
+from graphs import flying_graph
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -49,24 +49,27 @@ def exact(made, truth):
         translation=np.einsum('kji,kj->ki', turn[rel.i], place[rel.j] - place[rel.i])))
 
 
+def solved_with(J, columns, prior, r):
+    """The four unknowns of J and their covariance, of a solve with sizes of faults as unknowns."""
+    whole = np.hstack([J, columns])
+    information = whole.T @ whole + np.diag(np.r_[np.zeros(4), prior])
+    return -np.linalg.solve(information, whole.T @ r)[:4], np.linalg.inv(information)[:4, :4]
+
+
 def test_errors_of_sound_sources_are_those_of_a_solve_with_them_as_unknowns():
     J, G, inverse, P, r = drawn(4)
     prior = (PARTS + 2.0)[OWNER]
     common, shift = undetected._sound(inverse @ J.T @ G, G.T @ P @ G, G.T @ r, prior)
-    whole = np.hstack([J, G])
-    information = whole.T @ whole + np.diag(np.r_[np.zeros(4), prior])
-    np.testing.assert_allclose(
-        shift, -np.linalg.solve(information, whole.T @ r)[:4], atol=1e-10)
-    np.testing.assert_allclose(
-        inverse + common @ common.T, np.linalg.inv(information)[:4, :4], atol=1e-10)
+    wanted, covariance = solved_with(J, G, prior, r)
+    np.testing.assert_allclose(shift, wanted, atol=1e-10)
+    np.testing.assert_allclose(inverse + common @ common.T, covariance, atol=1e-10)
 
 
-def evidence_of(J, G, r, *faults):
-    """Of dense Gaussians: with these faults, over none."""
-    free = np.eye(len(J)) + 1e5 * J @ J.T
-    sizes = (100.0 / (PARTS[k] + 2) * G[:, k == OWNER] @ G[:, k == OWNER].T for k in faults)
+def evidence_of(J, G, r, fault, scale=1.0):
+    """Of dense Gaussians: with this fault, of a size so many times as large, over none."""
+    free, own = np.eye(len(J)) + 1e5 * J @ J.T, scale * G[:, fault == OWNER]
     there, none = (multivariate_normal(np.zeros(len(J)), free + covariance).logpdf(r)
-                   for covariance in (sum(sizes), 0.0))
+                   for covariance in (100.0 / (PARTS[fault] + 2) * own @ own.T, 0.0))
     return there - none
 
 
@@ -75,13 +78,9 @@ def test_a_lone_fault_is_that_of_a_solve_with_it_and_evidence_that_of_dense_gaus
     lone, shift, evidence = undetected._lone(inverse @ J.T @ G, G.T @ P @ G, G.T @ r, FAULTS, 10.0)
     for fault, c in enumerate(PARTS):
         own = fault == OWNER
-        whole = np.hstack([J, G[:, own]])
-        information = whole.T @ whole + np.diag(np.r_[np.zeros(4), np.full(c, (c + 2) / 100.0)])
-        np.testing.assert_allclose(
-            shift[:, fault], -np.linalg.solve(information, whole.T @ r)[:4], atol=1e-10)
-        np.testing.assert_allclose(
-            inverse + lone[:, own] @ lone[:, own].T, np.linalg.inv(information)[:4, :4],
-            atol=1e-10)
+        wanted, covariance = solved_with(J, G[:, own], np.full(c, (c + 2) / 100.0), r)
+        np.testing.assert_allclose(shift[:, fault], wanted, atol=1e-10)
+        np.testing.assert_allclose(inverse + lone[:, own] @ lone[:, own].T, covariance, atol=1e-10)
         assert evidence[fault] == pytest.approx(evidence_of(J, G, r, fault), abs=1e-3)
 
 
@@ -91,13 +90,9 @@ def test_what_no_map_is_solved_with_may_be_of_any_size_and_is_proved_beyond_its_
     faults = [dataclasses.replace(fault, kind=BURST) for fault in FAULTS]
     scores = Scores(G.T @ P @ G, G.T @ P @ r, np.sum(G**2, axis=0), inverse @ J.T @ G)
     found = solved_faults(scores, faults, (), CONFIG).others
-    free = np.eye(len(J)) + 1e5 * J @ J.T
-    none = multivariate_normal(np.zeros(len(J)), free).logpdf(r)
     for number, one in enumerate(found):
-        own = G[:, number == OWNER]
-        sizes = (scale**2 * 100.0 / (PARTS[number] + 2) * own @ own.T for scale in (1, 4, 16))
-        wanted = logsumexp([multivariate_normal(np.zeros(len(J)), free + size).logpdf(r) - none
-                            for size in sizes]) - np.log(3)
+        wanted = logsumexp(
+            [evidence_of(J, G, r, number, scale) for scale in (1, 4, 16)]) - np.log(3)
         assert one.evidence == pytest.approx(wanted, rel=1e-3, abs=1e-2)
     likely = max(found, key=lambda one: one.evidence)
     assert likely.number == 1 and likely.scale > 1 and likely.proved(1e-6)

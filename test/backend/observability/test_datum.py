@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import World, graph_of
+from backend_world import World
 from graphs import exponential
 
 from sparser_ros.backend.observability import datum
@@ -48,7 +48,7 @@ def test_too_few_points_leave_a_rotation_open(dimension):
 def heard(beacons, known, dimension=2):
     start = [[1.0, 1.0, 1.0][:dimension]]
     world = World(['curved'], start, beacons=beacons, known=known, dimension=dimension, steps=6)
-    return graph_of(world.increments(1), dimension)
+    return world.graph()
 
 
 @pytest.mark.parametrize(('beacons', 'known', 'missing'), [

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from backend_world import World, graph_of, longer
-from flying_world import flying_graph
+from backend_world import World, longer
+from graphs import flying_graph
 
 from benchmark.synthetic import noisy_edges
 from sparser_ros.backend.observability import alternatives
@@ -33,7 +33,7 @@ APART_M, FLOOR_M = 1.0, 0.1
 
 def judged(world, gauge=0, graph=None, estimate=None, weights=None, **options):
     """Verdicts at the truth; the odometry of these worlds is coarse."""
-    graph = graph_of(world.increments(1), world.dimension) if graph is None else graph
+    graph = world.graph() if graph is None else graph
     return observe(
         graph, world.truth if estimate is None else estimate, find_segments(graph), gauge,
         ObservabilityConfig(**options), weights)
@@ -56,7 +56,7 @@ def test_robots_that_move_locate_each_other(kinds, locations, heading):
 @pytest.mark.parametrize(('rows', 'words'), [([3], 'undetermined'), ([], 'no range or closure')])
 def test_one_range_or_none_does_not_locate(rows, words):
     world = World(['curved', 'curved'], [[0, 0], [5, 2]])
-    graph = graph_of(world.increments(1))
+    graph = world.graph()
     rows = np.array(rows, dtype=np.int64)
     seen = judged(world, graph=graph.replaced(ranges=graph.ranges.take(rows)))
     assert seen.location == (LOCATED, UNLOCATED)
@@ -92,7 +92,7 @@ def test_known_beacons_fix_the_frame(known):
 @pytest.mark.parametrize('sigma_rad', [0.02, 0.1])
 def test_a_closure_locates_a_robot_at_once(sigma_rad):
     world = World(['curved', 'still'], [[0, 0], [5, 2]], pairs=[])
-    graph = graph_of(world.increments(1))
+    graph = world.graph()
     a, b = world.row(0, 5), world.row(1, 5)
     closure = noisy_edges(
         np.array([a]), np.array([b]), world.truth.rotation, world.truth.translation, np.zeros(1),
@@ -108,7 +108,7 @@ def test_rejected_ranges_change_no_verdict(share):
     world = World(
         ['curved', 'curved', 'still'], [[0, 0], [5, 2], [3, -4]], steps=60,
         beacons=[[3, 9], [8, -7], [-6, 4]], known=(0, 1, 2))
-    graph = graph_of(world.increments(1))
+    graph = world.graph()
     clean = judged(world, None, graph)
     assert clean.location == (LOCATED, LOCATED, LOCATED)
     assert clean.sigma.heading[1] < 0.2 < clean.sigma.heading[2]
@@ -158,7 +158,7 @@ def test_a_gauge_robot_that_has_drifted_is_uncertain_beside_its_own_path():
 def test_how_sure_places_are_beside_each_other_does_not_depend_on_the_gauge_robot(dimension):
     starts = [[0, 0, 0], [5, 2, 1], [1, 4, -3], [-3, 5, 2], [4, -4, 1]]
     world = World(['curved'] * 5, [s[:dimension] for s in starts], dimension=dimension)
-    graph = graph_of(world.increments(1), dimension)
+    graph = world.graph()
     found = [judged(world, gauge, graph, alert_limit_m=5.0).sigma for gauge in range(5)]
     assert np.all(found[0].position < 2.0)
     for other in found[1:]:
@@ -170,7 +170,7 @@ def test_a_gauge_robot_whose_odometry_began_anew_is_the_frame_with_its_whole_pat
     """A second stretch that is tied to the first one as by odometry changes nothing."""
     world = World(['curved', 'curved'], [[0, 0, 0][:dimension], [5, 2, 1][:dimension]],
                   dimension=dimension, steps=100)
-    graph = graph_of(world.increments(1), dimension)
+    graph = world.graph()
     edges = graph.relative_poses
     tied = replace(edges, odometry=edges.j != world.row(0, 25))
 
@@ -187,7 +187,7 @@ def test_a_gauge_robot_whose_odometry_began_anew_is_the_frame_with_its_whole_pat
 
 def test_a_second_stretch_that_nothing_ties_does_not_blur_the_frame():
     world = World(['curved', 'curved'], [[0, 0], [5, 2]], steps=60)
-    graph = graph_of(world.increments(1))
+    graph = world.graph()
     edges, ranges = graph.relative_poses, graph.ranges
     before = world.row(0, 25)
     graph = graph.replaced(

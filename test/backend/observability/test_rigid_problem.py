@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from backend_world import World, graph_of, two_robots
-from flying_world import flying_graph
+from backend_world import World, two_robots
+from graphs import flying_graph
 
 from sparser_ros.backend.observability.observability import observe
 from sparser_ros.backend.observability.pieces import cut
@@ -30,7 +30,7 @@ def with_closures(dimension):
     world = World(
         ['curved', 'curved', 'still'], starts, beacons=np.ones((2, dimension)) * [[2], [-3]],
         dimension=dimension, steps=40, known=(0,))
-    graph = graph_of(world.increments(1), dimension)
+    graph = world.graph()
     last = np.array([10, 50]), np.array([100, 30])
     closures = RelativePoses(
         *last, np.tile(np.eye(dimension), (2, 1, 1)), np.ones((2, dimension)), np.array([30., 2.]),
@@ -77,7 +77,7 @@ def test_the_normal_equations_are_the_slope_of_the_gradient_where_all_fits(dimen
         graph, truth = flying_graph(2, steps=20, known=True, noise=0.0)
     else:
         world = two_robots(1, range_sigma=0.0)
-        graph, truth = graph_of(world.increments(1)), world.truth
+        graph, truth = world.graph(), world.truth
     problem = rigid_problem(graph, truth, find_segments(graph), 0.0)
     normal, gradient = problem.normal_equations(problem.identity())
     assert np.abs(gradient).max() < 1e-6 * np.abs(normal).max()

@@ -175,22 +175,6 @@ def test_live_options_reach_the_processes(increments):
         assert worker.newest.robots[1].location.value != 'located'
 
 
-def test_an_increment_that_no_solve_survives_is_left_out_and_named(increments):
-    """With a range so precise that its weight overflows."""
-    increments[2].ranges.precision[0] = np.inf
-    with SolverWorker(config(audit=QUIET)) as worker:
-        for one in increments:
-            worker.submit(one)
-            worker.request_solve()
-            polled(worker, 'sequence', one.sequence)
-        solution = answer(worker)
-        assert solution.status.solved and not worker.state.failed
-        assert [sequence for sequence, _ in solution.quarantined] == [2]
-        assert any(one.kind == 'quarantined' and 'increment 2' in one.text
-                   for one in solution.findings)
-        assert {robot.location.value for robot in solution.robots} == {'located'}
-
-
 def parent(tmp_path, body):
     """A process that begins a worker in a context and goes on with some lines."""
     script = tmp_path / 'parent.py'

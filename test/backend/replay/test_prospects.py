@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import graph_of, pair_world
+from backend_world import pair_world
 
 from sparser_ros.backend.replay.prospects import (
     _joint,
@@ -17,7 +17,7 @@ from sparser_ros.solver.covariance import marginal_covariance
 
 
 def of(place, limit=1.0, **options):
-    graph = graph_of(place.increments(4), place.dimension)
+    graph = place.graph(4)
     backend = BackendConfig(observability=ObservabilityConfig(alert_limit_m=limit))
     return graph, (graph, place.truth, {}, graph.poses.stamp_ns, backend)
 

@@ -27,14 +27,11 @@ def pose(seconds, dimension):
 
 def track(dimension, times):
     rotation, where = pose(times, dimension)
-    result = TruthTrack([], [], [])
-    for t, R, place in zip(times, rotation, where, strict=True):
-        full = np.eye(3)
-        full[:dimension, :dimension] = R
-        result.stamps_ns.append(START_NS + round(t * SECOND))
-        result.positions_xyz.append(np.array([*place, 0.0][:3]))
-        result.quats_xyzw.append(matrix_to_quat(full[None])[0])
-    return result
+    full = np.tile(np.eye(3), (len(times), 1, 1))
+    full[:, :dimension, :dimension] = rotation
+    return TruthTrack(
+        [START_NS + round(t * SECOND) for t in times],
+        list(np.column_stack([where, 0 * times])[:, :3]), list(matrix_to_quat(full)))
 
 
 def test_between_sparse_truth_the_way_is_a_curve(dimension):

@@ -9,7 +9,6 @@ import pytest
 from backend_world import (
     ROBUST,
     config,
-    errors_in_map,
     filled,
     heard,
     in_force,
@@ -205,7 +204,7 @@ def test_odometry_that_begins_anew_is_unlocated_until_an_audit_places_it():
     assert 'begun anew' in between.robots[1].missing
     session.add(b)
     after = session.solve(True)
-    error = errors_in_map(world_of(), after)
+    error = world_of().errors_in_map(after)
     assert after.robots[1].location is Location.LOCATED
     assert np.max(error[1::2][-3:]) < 0.5
     assert np.max(error[0::2]) < 0.3
@@ -297,25 +296,20 @@ def test_an_error_that_no_odometry_has_is_not_taken_off(monkeypatch):
     assert not solved_for({'B': 0.35, 'A': 0.87})
 
 
-def scratch_ending(monkeypatch, ending, *, bounded):
+def scratch_ending(monkeypatch, *, bounded, **ending):
     """The verdict of an audit whose starts from scratch end like that, and its auditor."""
-    original = contest.run_from_scratch
-
-    def start(*arguments):
-        return ending(original(*arguments))
-
-    monkeypatch.setattr(contest, 'run_from_scratch', start)
+    start = contest.run_from_scratch
+    monkeypatch.setattr(contest, 'run_from_scratch', lambda *arguments: dataclasses.replace(
+        start(*arguments), **ending))
     auditor = auditor_of(world_of(steps=30).increments(3), bounded=bounded)
     return auditor.audit(), auditor
 
 
 @pytest.mark.parametrize('bounded', [False, True])
 def test_starts_from_scratch_that_fail_confirm_nothing_and_say_so(monkeypatch, bounded):
-    def failed(result):
-        return dataclasses.replace(
-            result, estimate=None, status=SolveStatus.FAILED, message='ValueError: shapes')
-
-    verdict, auditor = scratch_ending(monkeypatch, failed, bounded=bounded)
+    verdict, auditor = scratch_ending(
+        monkeypatch, bounded=bounded, estimate=None, status=SolveStatus.FAILED,
+        message='ValueError: shapes')
     assert not any(one.location.placed for one in verdict.segments)
     found = {one.kind: one.text for one in verdict.findings}
     assert 'ValueError: shapes' in found['search_failed']
@@ -324,10 +318,7 @@ def test_starts_from_scratch_that_fail_confirm_nothing_and_say_so(monkeypatch, b
 
 def test_starts_from_scratch_that_stall_are_finished_from_where_they_are(monkeypatch):
     """In the running node only those that are out of time are cut off."""
-    def stalled(result):
-        return dataclasses.replace(result, status=SolveStatus.MAX_ITERATIONS)
-
-    verdict, auditor = scratch_ending(monkeypatch, stalled, bounded=True)
+    verdict, auditor = scratch_ending(monkeypatch, bounded=True, status=SolveStatus.MAX_ITERATIONS)
     assert [one.location for one in verdict.segments] == [Location.LOCATED] * 2
     assert not auditor.postponed
 

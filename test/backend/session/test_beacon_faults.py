@@ -4,16 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from backend_world import (
-    ROBUST,
-    config,
-    graph_of,
-    heard,
-    in_force,
-    longer,
-    ticks,
-    two_robots,
-)
+from backend_world import ROBUST, config, graph_of, heard, in_force, longer, ticks, two_robots
 from faulty_world import beacon_moved
 
 from sparser_ros.backend.integrity.faults import MOVED, ranges_of

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from backend_world import BEACONS, ROBUST, World, config, graph_of, lived, longer, pair_world, ticks
+from backend_world import BEACONS, ROBUST, World, config, lived, longer, pair_world, ticks
 from dense import drawn
 from hypothesis import given
 from hypothesis import strategies as st
@@ -215,7 +215,7 @@ def test_ranges_since_the_audit_hold_an_error_of_odometry_back(dimension, heard)
     """As much as a solve with that error has it: ranges come from the newest pose only."""
     world = World(['curved'], [np.zeros(dimension)], BEACONS[:, :dimension], 60, 3,
                   known=range(4), range_sigma=0.02, dimension=dimension)
-    whole = graph_of(world.increments(4), dimension)
+    whole = world.graph(4)
     begin, end = 40, whole.n_poses - 1
     far = np.maximum(whole.ranges.source, whole.ranges.target)
     made = whole.replaced(ranges=whole.ranges.take((far <= begin) | (heard & (far == end))))

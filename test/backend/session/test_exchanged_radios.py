@@ -5,9 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from backend_world import ROBUST, World, config, errors_in_map, in_force
-from faulty_world import BEACONS, CENTRES, antenna_elsewhere, graph, robots_exchanged, world
-from radio_world import radio_world
+from backend_world import ROBUST, config, in_force
+from faulty_world import antenna_elsewhere, graph, radio_world, robots_exchanged, world
 
 from sparser_ros.backend.integrity.exchange import EXCHANGED, exchanged
 from sparser_ros.backend.integrity.radio_errors import RadioErrors
@@ -72,8 +71,7 @@ def test_a_range_between_keyframes_is_measured_where_odometry_had_the_robot():
     *((2, (0, 1), seed, 80, 40, 1.2) for seed in (8, 31, 62))])
 def test_exchanged_radios_are_told_and_the_robots_placed(
         robots, pair, seed, steps, ticks, growth):
-    place = World(
-        ['curved'] * robots, CENTRES[2][:robots], BEACONS[2], steps, seed, range_sigma=0.1)
+    place = world(seed, steps=steps, robots=robots)
     session = Session(config(
         robots=place.names, solver=ROBUST, audit=AuditConfig(growth=growth)))
     # By then all is decided.
@@ -81,7 +79,7 @@ def test_exchanged_radios_are_told_and_the_robots_placed(
         session.add(one if pair is None else robots_exchanged(one, *pair))
         solution = session.solve()
         for state, error in zip(
-                solution.robots, errors_in_map(place, solution)[-robots:], strict=True):
+                solution.robots, place.errors_in_map(solution)[-robots:], strict=True):
             assert state.location is not Location.LOCATED or error < 1, state.robot
     solution = session.solve(True)
     names = [] if pair is None else [tuple(place.names[k] for k in pair)]

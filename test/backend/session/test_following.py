@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import World, added_up, config, graph_of, ticks, two_robots, with_false_ranges
+from backend_world import World, added_up, config, ticks, two_robots, with_false_ranges
 
 from benchmark.synthetic import noisy_edges
 from sparser_ros.backend.session.contest import run
@@ -148,7 +148,7 @@ def drifting(seed, turn=0.03):
     world.odometry = [
         added_up(turns @ angle_to_matrix(np.array(turn)), moves)
         for turns, moves, *_ in world.odometry]
-    graph = graph_of(world.increments(12, every=6))
+    graph = world.graph(12, every=6)
     edges = graph.relative_poses
     graph = graph.replaced(relative_poses=edges.replaced(
         kappa=np.full(len(edges), 1 / (1.5 * turn)**2)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import config, errors_in_map, ticks, two_robots
+from backend_world import config, ticks, two_robots
 
 from sparser_ros.backend.session import graph_store
 from sparser_ros.backend.session.fault_search import Attempts, Retry
@@ -58,7 +58,8 @@ def test_a_poisoned_increment_costs_its_own_measurements_only(column, value):
         assert len(solution.rejected) >= 1
     else:
         assert [one.value for one in named] == [5.0] and 'A, B' in named[0].text
-    assert np.max(errors_in_map(world, solution)) < 0.4
+        assert [sequence for sequence, _ in solution.quarantined] == [5]
+    assert np.max(world.errors_in_map(solution)) < 0.4
     assert len(solution.estimate.rotation) == 96
 
 

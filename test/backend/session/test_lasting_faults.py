@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from backend_world import GM, World, config, filled, longer, map_error_m, pair_world, ticks
+from backend_world import GM, World, config, filled, longer, of_robot, pair_world, ticks
 from faulty_world import antenna_elsewhere
 
 from sparser_ros.backend.integrity.faults import BURST, LENGTH, Fault
@@ -13,11 +13,9 @@ from sparser_ros.backend.integrity.radio_errors import ALL_RADIOS, ANTENNA_AXES,
 from sparser_ros.backend.session import exchange_trials, fault_trials
 from sparser_ros.backend.session.audited_map import antennas_of
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import IntegrityConfig
-from sparser_ros.graph.ends import owners
 
 LENGTH_M = 0.8
 ERROR_M = (0.6, -0.35)
@@ -30,12 +28,9 @@ def options(**integrity):
 
 def told(world, name, length_m, parts=1, begin=0, end=np.inf):
     """Increments of a world, those from `begin` on and before `end` with a radio too long."""
-    whole = GraphStore(2)
     for one in world.increments(parts):
-        whole.add(one)
-        graph, ranges = whole.graph, one.ranges
-        number = (*graph.robots, *graph.landmarks.names).index(name)
-        own = (owners(graph, ranges.source) == number) | (owners(graph, ranges.target) == number)
+        own = one.ranges.target == ~int(name[1:]) if name.startswith('L') else of_robot(
+            one.ranges, world.names.index(name), len(world.names))
         yield longer(one, length_m * own * (begin <= one.sequence < end))
 
 
@@ -70,7 +65,7 @@ def test_a_radio_that_is_long_is_told_and_counts_by_what_is_left(options, name, 
     assert (found.subject, found.value) == (name, bias_m[name])
     assert 'm too ' + ('long' if length_m > 0 else 'short') in found.text
     assert all(one.location is Location.LOCATED for one in verdict.segments)
-    assert map_error_m(world, verdict.estimate) < 0.05
+    assert world.map_error_m(verdict.estimate) < 0.05
     assert not verdict.treatment.of(BURST)
 
 
@@ -110,7 +105,7 @@ def test_a_length_that_is_over_is_taken_off_the_ranges_before():
         assert np.all(rows < faulty)
         assert length_m == pytest.approx(LENGTH_M, abs=0.05)
         assert all(one.location is Location.LOCATED for one in verdict.segments)
-        assert map_error_m(world, verdict.estimate) < 0.05
+        assert world.map_error_m(verdict.estimate) < 0.05
         (found,) = verdict.findings
         assert found.kind == 'range_burst' and found.subject == 'B'
         assert 'until 20 s' in found.text
@@ -129,7 +124,7 @@ def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
         rows, taken_m = taken_off(auditor, verdict)
         assert rows.min() >= honest - 5 and taken_m == pytest.approx(
             verdict.treatment.radio_errors.bias_m['B'])
-        assert map_error_m(world, verdict.estimate) < 0.05
+        assert world.map_error_m(verdict.estimate) < 0.05
         (found,) = verdict.findings
         assert found.kind == BIAS and 'since 20 s of the data' in found.text
 
@@ -162,7 +157,7 @@ def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
     assert (found.kind, found.subject) == (BIAS, ALL_RADIOS)
     assert found.value == verdict.treatment.radio_errors.bias_m[ALL_RADIOS] / 2
     assert 'add 0.20 m to the bias_m of every radio' in found.text
-    assert map_error_m(pair_world(), verdict.estimate) < 0.05
+    assert pair_world().map_error_m(verdict.estimate) < 0.05
 
 
 @pytest.mark.parametrize(('factor', 'place'), [
@@ -178,11 +173,7 @@ def test_nothing_is_taken_off_radios_that_are_right_whatever_the_size_of_odometr
 
 def audited_elsewhere(world, auditor, error_m=ERROR_M, parts=1):
     """The verdict on a world in which the lever arm of B is off."""
-    whole, made = GraphStore(2), []
-    for one in world.increments(parts):
-        whole.add(one)
-        graph = whole.graph.replaced(ranges=one.ranges)
-        made.append(one.replaced(ranges=antenna_elsewhere(graph, 'B', error_m).ranges))
+    made = [antenna_elsewhere(one, 'B', error_m) for one in world.increments(parts)]
     return verdicts_of(auditor, made)[-1]
 
 
@@ -203,7 +194,7 @@ def test_an_antenna_elsewhere_is_told_by_axis_and_its_robot_located(parts):
     ahead, = [one.text for one in verdict.findings if one.kind == 'antenna_x']
     assert ahead.startswith('the antenna of B is 0.6') and ahead.endswith('set its lever_arm')
     assert all(one.location is Location.LOCATED for one in verdict.segments)
-    assert map_error_m(world, verdict.estimate) < 0.06
+    assert world.map_error_m(verdict.estimate) < 0.06
     assert not verdict.treatment.of(BURST)
 
 
@@ -212,8 +203,7 @@ def test_without_it_the_map_bends():
     told_only = audited_elsewhere(world, Auditor(options(doubt_ranges=False, doubt_odometry=False)))
     assert not told_only.treatment.radio_errors
     assert [(one.kind, one.subject) for one in told_only.findings] == [('antenna_misplaced', 'B')]
-    assert map_error_m(world, told_only.estimate) > 2 * map_error_m(
-        world, misplaced(1)[1].estimate)
+    assert world.map_error_m(told_only.estimate) > 2 * world.map_error_m(misplaced(1)[1].estimate)
 
 
 @pytest.mark.parametrize(('kind', 'seed', 'error_m'), [
@@ -252,7 +242,7 @@ def placed_at(places, known=range(5), seed=4, parts=4):
     first = first.replaced(landmarks=type(marks)(
         marks.names, np.where(marks.fixed[:, None], places, marks.position), marks.fixed))
     *_, solution = ticks(Session(config(robots=('A',), solver=GM)), [first, *later])
-    return solution, map_error_m(world, solution.estimate)
+    return solution, world.map_error_m(solution.estimate)
 
 
 def kinds(solution):

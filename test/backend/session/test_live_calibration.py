@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from backend_world import config
-from faulty_world import antenna_elsewhere
-from radio_world import radio_world
+from faulty_world import antenna_elsewhere, radio_world
 
 from sparser_ros.backend.calibrate.antennas_and_clocks import (
     SIGNIFICANT,

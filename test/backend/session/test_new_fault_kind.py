@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from backend_world import GM, config, filled, longer, map_error_m, pair_world
+from backend_world import GM, config, longer, of_robot, pair_world
 
 from sparser_ros.backend.integrity.faults import KINDS, FaultKind
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.graph.ends import owners
 from sparser_ros.graph.finding import Finding
 
 SHARE = 'range_share'
@@ -41,24 +39,17 @@ def range_shares(monkeypatch):
         floor=lambda config: 0.01, corrected={'ranges': without_share}))
 
 
-def stretched(world, share):
-    """The increments of a world in which ranges of B are too long by a share."""
-    whole, b = GraphStore(2), world.names.index('B')
-    for one in world.increments(2):
-        whole.add(one)
-        ends = [owners(whole.graph, end) for end in (one.ranges.source, one.ranges.target)]
-        yield longer(one, share * one.ranges.distance_m * ((ends[0] == b) | (ends[1] == b)))
-
-
 @pytest.mark.parametrize('share', [0.0, 0.03])
 def test_it_is_found_taken_off_and_told(share):
     world = pair_world(steps=80)
-    auditor = filled(Auditor(config(robots=world.names, solver=GM)), stretched(world, share))
+    auditor = Auditor(config(robots=world.names, solver=GM))
+    for one in world.increments(2):
+        auditor.add(longer(one, share * one.ranges.distance_m * of_robot(one.ranges, 1)))
     verdict = auditor.audit()
     faults = verdict.treatment.of(SHARE)
     assert [fault.subject for fault in faults] == (['B'] if share else [])
     assert all(segment.location is Location.LOCATED for segment in verdict.segments)
-    assert map_error_m(world, verdict.estimate) < 0.05
+    assert world.map_error_m(verdict.estimate) < 0.05
     if share:
         assert faults[0].size[0] == pytest.approx(1 - 1 / (1 + share), abs=0.003)
         assert [finding.text for finding in verdict.findings] == [

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from backend_world import ROBUST, config, errors_in_map, filled, graph_of, longer, ticks, two_robots
-from flying_world import flying_graph
+from backend_world import ROBUST, config, filled, graph_of, longer, ticks, two_robots
+from faulty_world import odometry_claiming
+from graphs import flying_graph
 
 from sparser_ros.backend.integrity.noise import Noise, mixture_cost, noise_of, white_range_noise
 from sparser_ros.backend.session.auditor import Auditor
@@ -62,7 +63,7 @@ def test_robots_are_placed_whatever_noise_their_ranges_claim(times):
         precision=one.ranges.precision * times**2)) for one in world.increments(8)])
     solution = session.solve(True)
     assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
-    assert np.max(errors_in_map(world, solution)) < 0.3
+    assert np.max(world.errors_in_map(solution)) < 0.3
     told = [one for one in solution.findings if one.kind == RANGE_NOISE]
     assert len(told) == (times > 1.0)
     assert solution.noise['ranges'] == pytest.approx(times, rel=0.3)
@@ -94,20 +95,12 @@ def test_verticals_of_the_odometry_itself_do_not_make_it_look_precise():
     assert abs(np.mean(logs)) < 0.3
 
 
-def claiming(increment, robot, times):
-    """The increment with odometry of a robot that claims so many times its noise."""
-    rel = increment.relative_poses
-    square = np.where(increment.poses.robot[rel.j - rel.j.min()] == robot, times**2, 1.0)
-    return increment.replaced(relative_poses=rel.replaced(
-        tau=rel.tau / square, kappa=rel.kappa / square))
-
-
 @pytest.mark.parametrize(('times', 'parts'), [(6.0, 6), (0.2, 15)])
 def test_odometry_is_weighted_by_the_noise_that_it_has(times, parts):
     """Smaller noise counts at once, larger noise once it has shown for a window."""
     world = two_robots(steps=20 * parts, seed=3)
     # The odometry of this world is twice as good as it claims.
-    increments = [claiming(one, 1, times / 2) for one in world.increments(parts)]
+    increments = [odometry_claiming(one, 1, times / 2) for one in world.increments(parts)]
     auditor, sigma = Auditor(config(solver=ROBUST)), []
     for one in increments:
         verdict = filled(auditor, [one]).audit()
@@ -126,7 +119,7 @@ def test_odometry_is_weighted_by_the_noise_that_it_has(times, parts):
 
 
 def test_noise_far_beyond_its_claim_is_told():
-    whole = graph_of(two_robots(steps=8, seed=3).increments(1))
+    whole = two_robots(steps=8, seed=3).graph()
     noise = Noise({('odometry', 'A'): 1.0, ('odometry', 'B'): 2.0, ('ranges', ''): 2.0})
     told = {one.subject: one.value for one in Treatment(noise=noise).findings(whole, 0)}
     assert told == {'B': pytest.approx(np.e), 'ranges': pytest.approx(np.e)}
@@ -134,7 +127,7 @@ def test_noise_far_beyond_its_claim_is_told():
 
 def test_a_few_slips_are_no_noise():
     world = two_robots(steps=300, seed=3)
-    whole = graph_of(world.increments(4))
+    whole = world.graph(4)
     rel, truth = whole.relative_poses, world.truth
     honest = noise_of(whole, truth, {}, 0.0).sigmas['odometry of B']
     bad = (whole.poses.robot[rel.j] == 1) & (whole.poses.index[rel.j] % 100 < 2)
@@ -146,7 +139,7 @@ def test_a_few_slips_are_no_noise():
 def test_steps_of_odometry_tell_its_noise_where_there_are_few_stretches():
     """By stretches of the way alone, half of a claim that is ten times too large is left."""
     world = two_robots(steps=120, seed=3)
-    honest = graph_of(world.increments(4))
+    honest = world.graph(4)
     rel = honest.relative_poses
     timid = honest.replaced(relative_poses=rel.replaced(tau=0.01 * rel.tau, kappa=0.01 * rel.kappa))
     right, large = (noise_of(graph, world.truth, {}, 0.1).sigmas for graph in (honest, timid))

@@ -2,16 +2,7 @@
 
 import numpy as np
 import pytest
-from backend_world import (
-    World,
-    added_up,
-    errors_in_map,
-    heard,
-    in_force,
-    longer,
-    of_robot,
-    two_robots,
-)
+from backend_world import World, heard, in_force, longer, of_robot, two_robots
 
 from sparser_ros.backend.integrity.faults import FAILED
 from sparser_ros.backend.session.graph_store import thinned
@@ -31,13 +22,13 @@ def world_of(seed=3, stuck=True, alone=False):
     if stuck:
         turns, moves, *_ = world.odometry[1]
         turns[FROM:TO], moves[FROM:TO] = np.eye(2), 0.0
-        world.odometry[1] = added_up(turns, moves)
+        world.add_up_odometry()
     return world
 
 
 def wrong_seconds(world, found):
     wrong = [
-        one.robots[1].location is Location.LOCATED and errors_in_map(world, one)[-1] > 1.0
+        one.robots[1].location is Location.LOCATED and world.errors_in_map(one)[-1] > 1.0
         for one in found]
     return sum(wrong) * STEPS / PARTS / 2
 
@@ -57,12 +48,10 @@ def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
     # One interval, in which nothing holds: no odometry, and no range that it would have to carry.
     assert np.all((steps > FROM - 3) & (steps < TO + 3))
     assert len(steps) > (TO - FROM) / 2 and np.all(np.diff(np.sort(steps)) == 1)
-    ranges = data.whole.ranges
-    measured = np.maximum(ranges.source, ranges.target)[of_robot(ranges, 1)] // 2
-    assert np.all(np.isin(np.flatnonzero(of_robot(ranges, 1))[
-        (measured > FROM + 2) & (measured < np.max(steps))], data.left_out('ranges')))
+    measured = of_robot(data.whole.ranges, 1, begin=FROM + 3, end=np.max(steps))
+    assert np.all(np.isin(np.flatnonzero(measured), data.left_out('ranges')))
     # Poses of which nothing tells where they are stay near those before.
-    error = errors_in_map(world, last)
+    error = world.errors_in_map(last)
     assert np.max(error) < 0.5 * (TO - FROM) + 1.0 and np.max(error[-20:]) < 0.5
     assert last.robots[0].location is Location.LOCATED
     assert last.robots[1].location in (Location.LOCATED, Location.POSITION_ONLY)
@@ -88,21 +77,20 @@ def test_it_is_only_reported_where_nothing_is_to_be_left_out():
     assert not in_force(session).treatment.of(FAILED)
     assert wrong_seconds(world, found) <= 3.0
     # Ranges since then hold it where it is, and the bend stays in its past.
-    assert errors_in_map(world, found[-1])[-1] < 1.0
+    assert world.errors_in_map(found[-1])[-1] < 1.0
 
 
 @pytest.mark.parametrize('seed', range(3))
 def test_honest_odometry_stays_with_faulty_ranges(seed):
     world, rng, made = world_of(seed, stuck=False), np.random.default_rng(seed), []
     for one in world.increments(PARTS):
-        step, far = np.maximum(one.ranges.source, one.ranges.target) // 2, rng.random(
-            len(one.ranges)) < 0.2
-        of_b = of_robot(one.ranges, 1) & (step >= FROM) & (step < TO)
+        far = rng.random(len(one.ranges)) < 0.2
+        of_b = of_robot(one.ranges, 1, begin=FROM, end=TO)
         made.append(longer(one, 4.0 * of_b + far * rng.uniform(2, 20, len(far))))
     session, (*_, last) = heard(made)
     assert not in_force(session).treatment.of(FAILED)
     assert [one.location for one in last.robots] == [Location.LOCATED] * 2
-    assert np.max(errors_in_map(world, last)) < 0.5
+    assert np.max(world.errors_in_map(last)) < 0.5
 
 
 def test_what_is_left_out_stays_left_out_of_a_thinned_graph():

@@ -8,11 +8,8 @@ import pytest
 from backend_world import (
     ROBUST,
     World,
-    added_up,
     config,
-    errors_in_map,
     filled,
-    graph_of,
     heard,
     in_force,
     longer,
@@ -40,8 +37,7 @@ def with_burst(increments, error=lambda count: np.full(count, 4.0)):
     """From 20 to 40 s all ranges of the second robot are too long by `error`."""
     made, burst = [], []
     for one in increments:
-        step = np.maximum(one.ranges.source, one.ranges.target) // 2
-        far = of_robot(one.ranges, 1) & (step >= 40) & (step < 80)
+        far = of_robot(one.ranges, 1, begin=40, end=80)
         burst.append(far)
         made.append(longer(one, far * error(len(far))))
     return made, np.flatnonzero(np.concatenate(burst))
@@ -49,7 +45,7 @@ def with_burst(increments, error=lambda count: np.full(count, 4.0)):
 
 def assert_placed(solution, true, limit_m):
     assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
-    assert np.max(errors_in_map(true, solution)) < limit_m
+    assert np.max(true.errors_in_map(solution)) < limit_m
 
 
 def same(rows, wanted):
@@ -144,7 +140,7 @@ def test_between_audits_ranges_of_a_known_length_count_with_that_taken_off():
 
 def test_a_range_in_two_bursts_is_left_out():
     """Between two radios at fault its length is the sum of two, of which neither is known."""
-    whole = graph_of(world().increments(4))
+    whole = world().graph(4)
     both = Treatment(tuple(Fault(BURST, name, (1.0,), known_ns=ONGOING) for name in 'AB'))
     shared = np.intersect1d(ranges_of('A', whole), ranges_of('B', whole))
     assert len(shared)
@@ -157,9 +153,7 @@ def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
     true = two_robots(steps=160, seed=seed, range_sigma=0.3)
     session, found = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25))), {}
     for number, one in enumerate(true.increments(8, every=4)):
-        step = np.maximum(one.ranges.source, one.ranges.target) // 2
-        wrong = of_robot(one.ranges, 1) & (step >= 60) & (step < 110)
-        session.add(longer(one, 3.0 * wrong))
+        session.add(longer(one, 3.0 * of_robot(one.ranges, 1, begin=60, end=110)))
         if number in (2, 4, 6, 7):
             found[number] = session.solve().findings
     for number, findings in found.items():
@@ -175,9 +169,8 @@ def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
 
 def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
     true = world()
-    turns, moves, *_ = true.odometry[1]
-    moves[40] += [2.0, 1.5]
-    true.odometry[1] = added_up(turns, moves)
+    true.odometry[1][1][40] += [2.0, 1.5]
+    true.add_up_odometry()
     session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25)))
     for one in true.increments(10):
         session.add(one)

@@ -4,17 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from backend_world import (
-    config,
-    errors_in_map,
-    filled,
-    graph_of,
-    lived,
-    longer,
-    pair_world,
-    ticks,
-    two_robots,
-)
+from backend_world import config, filled, graph_of, lived, longer, pair_world, ticks, two_robots
 
 from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.session.graph_store import GraphStore, merged
@@ -121,7 +111,7 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     # The tracker stops within a share of 1e-5 of the least cost.
     assert clean.stats.cost_final == pytest.approx(wanted.stats.cost_final, rel=1e-4)
     assert np.allclose(clean.estimate.translation, wanted.estimate.translation, atol=0.01)
-    error = errors_in_map(true, clean)
+    error = true.errors_in_map(clean)
     assert np.max(error[session.graph.poses.robot == 1]) < 0.4
     session.rule(rulings.cleared())
     again = session.solve()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from backend_world import config, ticks
-from flying_world import flying_graph
+from graphs import flying_graph
 
 from benchmark.stream import increments_of
 from sparser_ros.backend.process.wire import decode, increment_message

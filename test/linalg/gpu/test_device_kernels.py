@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from emulator import EmulatedArray, Emulator, _argument
+from graphs import graph_matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matrices import graph_matrix
 
 from sparser_ros.linalg import arrays as backends
 from sparser_ros.linalg.arrays import HOST, arrays_of
