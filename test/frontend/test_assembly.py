@@ -2,18 +2,7 @@
 
 import numpy as np
 import pytest
-from frontend_world import (
-    Robot,
-    closure_sample,
-    config,
-    driven,
-    fix_sample,
-    graph_of,
-    ns,
-    range_sample,
-    sighting_sample,
-    truth,
-)
+from frontend_world import Robot, config, driven, graph_of, ns, range_sample, truth
 
 from sparser_ros.frontend import Frontend
 from sparser_ros.frontend.frames import mounting
@@ -49,15 +38,15 @@ def test_measurements_between_keyframes_are_exact(dimension, table, count, use):
                 frontend.add(range_sample('a1', 'L1', t, np.linalg.norm(one - BEACON)))
     elif table == 'relative_poses':
         for t, s in np.random.default_rng(3).uniform(0.0, 5.9, (10, 2)):
-            assert frontend.add(closure_sample(a, t, b, s))
-        frontend.add(closure_sample(a, 0.3, a, 5.2))
+            assert frontend.add(a.closure(t, b, s))
+        frontend.add(a.closure(0.3, a, 5.2))
     elif table == 'sightings':
         for k in range(20):
             tag = ('17', '18')[k % 2]
-            assert frontend.add(sighting_sample((a, b)[k % 2], 0.13 + 0.29 * k, tag, TAGS[tag]))
+            assert frontend.add((a, b)[k % 2].sighting(0.13 + 0.29 * k, tag, TAGS[tag]))
     else:
         for t in (0.0, 0.33, 1.7, 3.96):
-            assert frontend.add(fix_sample(a, t, lever))
+            assert frontend.add(a.fix(t, lever))
     graph = graph_of(frontend).validate()
     assert graph.n_poses == 14
     assert len(graph.tables()[table]) == count
@@ -68,9 +57,9 @@ def test_measurements_between_keyframes_are_exact(dimension, table, count, use):
 
 def test_offset_of_a_closure_turns_its_rotation_noise_into_translation_noise(dimension):
     frontend, (a, b) = driven(4.0, dimension, keyframes=SPARSE)
-    frontend.add(closure_sample(a, 1.0, b, 2.0))
-    frontend.add(closure_sample(a, 1.0, b, 2.4))
-    frontend.add(closure_sample(a, 0.1, a, 0.2))
+    frontend.add(a.closure(1.0, b, 2.0))
+    frontend.add(a.closure(1.0, b, 2.4))
+    frontend.add(a.closure(0.1, a, 0.2))
     graph = graph_of(frontend)
     tau = graph.relative_poses.tau[~graph.relative_poses.odometry]
     assert tau[0] == pytest.approx(1 / 0.01)
@@ -83,9 +72,9 @@ def test_offset_of_a_closure_turns_its_rotation_noise_into_translation_noise(dim
 
 def test_the_heading_of_a_fix_counts_if_its_covariance_vouches_for_it():
     frontend, (a, _) = driven(1.0, fixes={'topic': '/{robot}/fix'})
-    frontend.add(fix_sample(a, 0.2))
-    frontend.add(fix_sample(a, 0.4, orientation_covariance=np.diag([0, 0, 100.0])))
-    frontend.add(fix_sample(a, 0.6, orientation_covariance=np.zeros((3, 3))))
+    frontend.add(a.fix(0.2))
+    frontend.add(a.fix(0.4, orientation_covariance=np.diag([0, 0, 100.0])))
+    frontend.add(a.fix(0.6, orientation_covariance=np.zeros((3, 3))))
     graph = graph_of(frontend)
     assert graph.pose_priors.kappa == pytest.approx([100.0])
     assert graph.pose_priors.tau == pytest.approx([25.0])
@@ -172,10 +161,10 @@ def test_a_camera_that_looks_aside(dimension, key):
         dimension=dimension, **{'sightings.sensor_poses': {key: mounted}})
     sensor = mounting(mounted)
     turn, move = np.array(rotation_rows(sensor[3:])), np.array(sensor[:3])
-    plain = sighting_sample(robots[0], 3.0, '17', TAGS['17'])
+    plain = robots[0].sighting(3.0, '17', TAGS['17'])
     covariance = np.diag([0.01, 0.02, 0.09])
-    frontend.add(sighting_sample(
-        robots[0], 3.0, '17', TAGS['17'], frame_id='eye', covariance=covariance,
+    frontend.add(robots[0].sighting(
+        3.0, '17', TAGS['17'], frame_id='eye', covariance=covariance,
         position_xyz=turn.T @ (plain.position_xyz - move)))
     graph = graph_of(frontend)
     assert squared_residuals(graph, truth(graph, robots, TAGS))['sightings'][0] < 1e-12
@@ -187,7 +176,7 @@ def test_a_camera_that_looks_aside(dimension, key):
 def test_copies_and_pictures_in_a_row_count_once():
     frontend, (a, _) = looking()
     for t in (2.0, 2.0, 2.03, 2.06, 2.5):
-        frontend.add(sighting_sample(a, t, '17', TAGS['17']))
+        frontend.add(a.sighting(t, '17', TAGS['17']))
     table = graph_of(frontend).sightings
     distance = np.linalg.norm(table.translation, axis=1)
     # Odometry between stamp and keyframe is part of the position, not of the noise.
@@ -199,10 +188,10 @@ def test_copies_and_pictures_in_a_row_count_once():
 def test_a_name_counts_once_it_was_seen_often_enough():
     frontend, (a, _) = looking(often=3)
     for k in range(3):
-        frontend.add(sighting_sample(a, 1.0 + k, '17', TAGS['17']))
+        frontend.add(a.sighting(1.0 + k, '17', TAGS['17']))
         if k < 2:
             assert len(graph_of(frontend, flush=False).sightings) == 0
-    frontend.add(sighting_sample(a, 2.0, '4711', TAGS['18']))
+    frontend.add(a.sighting(2.0, '4711', TAGS['18']))
     # Without an end of the data the other name stays what it is, a number read once.
     assert graph_of(frontend, flush=False).landmarks.names == ('17',)
     counted = frontend.counters['sightings']
@@ -213,7 +202,7 @@ def test_a_tag_on_a_beacon_is_the_landmark_that_ranges_are_to():
     known = {'door': {'beacon': 'door', 'position': [4.0, 1.0]}, '17': {'beacon': 'door'}}
     frontend, (a, _) = looking(radios=known)
     frontend.add(range_sample('A', 'door', 2.0, 5.0))
-    frontend.add(sighting_sample(a, 3.0, '17', TAGS['17']))
+    frontend.add(a.sighting(3.0, '17', TAGS['17']))
     graph = graph_of(frontend)
     assert graph.landmarks.names == ('door',) and graph.landmarks.fixed.tolist() == [True]
     assert graph.ranges.target.tolist() == graph.sightings.point.tolist() == [~0]

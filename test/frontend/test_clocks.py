@@ -4,17 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from frontend_world import (
-    SECOND,
-    Robot,
-    closure_sample,
-    config,
-    drive,
-    driven,
-    graph_of,
-    ns,
-    range_sample,
-)
+from frontend_world import SECOND, Robot, config, drive, driven, graph_of, ns, range_sample
 
 from sparser_ros.frontend import Frontend
 
@@ -143,7 +133,7 @@ def test_time_offsets_shift_a_source_and_its_closures():
         keyframes={'every_message': True}, odometry={'time_offsets': {'A': 0.5, '*': -30.0}}))
     drive(frontend, [A, B], 3.0)
     assert [frontend.latest_odometry(robot)[0] for robot in 'AB'] == [ns(3.5), ns(-27.0)]
-    frontend.add(closure_sample(A, 1.0, B, 2.0))
+    frontend.add(A.closure(1.0, B, 2.0))
     graph = graph_of(frontend)
     table, stamp = graph.relative_poses.take(~graph.relative_poses.odometry), graph.poses.stamp_ns
     assert (stamp[table.i].tolist(), stamp[table.j].tolist()) == ([ns(1.5)], [ns(-28.0)])

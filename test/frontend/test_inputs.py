@@ -7,19 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from frontend_world import (
-    NAN,
-    Robot,
-    closure_sample,
-    config,
-    driven,
-    feed,
-    fix_sample,
-    graph_of,
-    ns,
-    range_sample,
-    sighting_sample,
-)
+from frontend_world import NAN, Robot, config, driven, feed, graph_of, ns, range_sample
+from graphs import with_landmarks
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -37,8 +26,8 @@ RADIOS = {
 }
 SAMPLES = {
     'odometry': A.odometry(1.1), 'range': range_sample('A', 'B', 0.5, 3.0),
-    'closure': closure_sample(A, 0.1, B, 0.5), 'fix': fix_sample(A, 0.5),
-    'sighting': sighting_sample(A, 0.5, 'door', DOOR),
+    'closure': A.closure(0.1, B, 0.5), 'fix': A.fix(0.5),
+    'sighting': A.sighting(0.5, 'door', DOOR),
     'frame': FrameSample('/a', 'b', np.array([0.1, 0.0, 0.2]), np.array([0.0, 0.0, 0.0, 1.0])),
     'unreadable': Refused('ranges', 'unreadable'),
 }
@@ -191,12 +180,12 @@ def test_unusable_odometry_covariance_falls_back_to_the_configured_noise(
 
 def test_unusable_covariances_of_other_kinds_fall_back_as_well():
     frontend, _ = driven(1.0, **{'sightings.new_landmark_sightings': 1})
-    frontend.add(closure_sample(A, 0.1, B, 1.0, covariance=np.zeros((6, 6))))
-    frontend.add(closure_sample(A, 0.2, B, 1.0, covariance=np.full((6, 6), NAN)))
-    frontend.add(fix_sample(A, 0.5, position_covariance=np.zeros((3, 3)), quat_xyzw=None))
+    frontend.add(A.closure(0.1, B, 1.0, covariance=np.zeros((6, 6))))
+    frontend.add(A.closure(0.2, B, 1.0, covariance=np.full((6, 6), NAN)))
+    frontend.add(A.fix(0.5, position_covariance=np.zeros((3, 3)), quat_xyzw=None))
     for k, spread in enumerate((
             np.full((3, 3), NAN), -np.eye(3), np.diag([1e300, 1e300, 1e300]))):
-        frontend.add(sighting_sample(A, 0.2 + 0.3 * k, 'door', DOOR, covariance=spread))
+        frontend.add(A.sighting(0.2 + 0.3 * k, 'door', DOOR, covariance=spread))
     graph = graph_of(frontend).validate()
     closures = ~graph.relative_poses.odometry
     assert graph.relative_poses.kappa[closures] == pytest.approx([1 / 0.03**2] * 2)
@@ -215,10 +204,9 @@ def test_no_kind_is_more_certain_than_its_floor(dimension):
         for robot in robots:
             frontend.add(robot.odometry(0.1 * k, tiny))
     frontend.add(range_sample('A', 'B', 1.0, 5.0, variance=1e-320))
-    frontend.add(closure_sample(robots[0], 1.0, robots[1], 2.0, covariance=tiny))
-    frontend.add(sighting_sample(robots[0], 2.0, 'L1', np.array([3.0, 2.0, 0.0]), covariance=point))
-    frontend.add(fix_sample(
-        robots[0], 2.0, position_covariance=point, orientation_covariance=point))
+    frontend.add(robots[0].closure(1.0, robots[1], 2.0, covariance=tiny))
+    frontend.add(robots[0].sighting(2.0, 'L1', np.array([3.0, 2.0, 0.0]), covariance=point))
+    frontend.add(robots[0].fix(2.0, position_covariance=point, orientation_covariance=point))
     graph = graph_of(frontend)
     edges = graph.relative_poses
     rotation = 1.0 if dimension == 2 else 0.5
@@ -262,12 +250,11 @@ def bad_sample(kind, robots, v, stamps, names, t):
     if kind == 'range':
         return range_sample(*names, t, 5.0, variance=v[1], **changes)
     if kind == 'closure':
-        return closure_sample(a, t, b, t, covariance=covariance, **changes)
+        return a.closure(t, b, t, covariance=covariance, **changes)
     if kind == 'sighting':
-        return sighting_sample(a, t, 'L1' if noise else names[1], np.array([3.0, 2.0, 1.0]),
-                               covariance=position if noise else orientation, **changes)
-    return fix_sample(a, t, position_covariance=position, orientation_covariance=orientation,
-                      **changes)
+        return a.sighting(t, 'L1' if noise else names[1], np.array([3.0, 2.0, 1.0]),
+                          covariance=position if noise else orientation, **changes)
+    return a.fix(t, position_covariance=position, orientation_covariance=orientation, **changes)
 
 
 def assert_bounded(graph):
@@ -308,11 +295,9 @@ def test_whatever_comes_all_is_counted_the_graph_is_bounded_and_good_data_are_ta
         frontend.add(range_sample('A', 'B', 0.1 * step, 5.0))
         if step % 10 == 0:
             graph = graph_of(frontend, flush=False, graph=graph)
-    frontend.add(closure_sample(robots[0], 9.0, robots[1], 9.5))
+    frontend.add(robots[0].closure(9.0, robots[1], 9.5))
     graph = graph_of(frontend, graph=graph)
-    landmarks = graph.landmarks
-    graph = graph.replaced(landmarks=type(landmarks)(
-        landmarks.names, np.nan_to_num(landmarks.position), landmarks.fixed)).validate()
+    graph = with_landmarks(graph, position=np.nan_to_num(graph.landmarks.position)).validate()
     assert_bounded(graph)
     for kind in counters.KINDS:
         count = frontend.counters[kind]

@@ -4,18 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from frontend_world import (
-    Frontend,
-    Robot,
-    config,
-    drive,
-    driven,
-    fix_sample,
-    graph_of,
-    range_sample,
-    sighting_sample,
-    truth,
-)
+from frontend_world import Frontend, Robot, config, drive, driven, graph_of, range_sample, truth
 from scipy.spatial.transform import Rotation
 
 from sparser_ros.frontend.frames import StaticFrames
@@ -144,10 +133,10 @@ def test_antennas_cameras_and_receivers_sit_where_their_frames_do(dimension):
             distance = np.linalg.norm(
                 a.antenna(t + late, levers['A']) - b.antenna(t + late, levers['B']))
             frontend.add(range_sample(one, other, t + late, distance, frame_id=f'{one}/antenna'))
-        frontend.add(fix_sample(a, t, levers['A'], antenna='A/antenna', quat_xyzw=None))
+        frontend.add(a.fix(t, levers['A'], antenna='A/antenna', quat_xyzw=None))
         turn, move = b.pose(t)
         place = mounted[:3, :3].T @ (turn.T @ (tag - move) - mounted[:3, 3])
-        frontend.add(sighting_sample(b, t, 'tag', tag, position_xyz=place, frame_id='B/antenna'))
+        frontend.add(b.sighting(t, 'tag', tag, position_xyz=place, frame_id='B/antenna'))
     graph = graph_of(frontend)
     assert (len(graph.ranges), len(graph.sightings), len(graph.point_priors)) == (6, 3, 3)
     cost = squared_residuals(graph, truth(graph, robots, {'tag': tag}))
@@ -158,7 +147,7 @@ def test_antennas_cameras_and_receivers_sit_where_their_frames_do(dimension):
 
 def test_sightings_wait_for_the_place_of_their_camera():
     frontend, (a, _) = driven(3.0, **{'sightings.new_landmark_sightings': 1})
-    frontend.add(sighting_sample(a, 1.0, 'tag', np.array([3.0, 1.0, 0.0]), frame_id='A/eye'))
+    frontend.add(a.sighting(1.0, 'tag', np.array([3.0, 1.0, 0.0]), frame_id='A/eye'))
     graph = graph_of(frontend, flush=False)
     assert frontend.counters['sightings'].waiting == 1
     frontend.add(frame('A/base_link', 'A/eye', transform(HALF)))

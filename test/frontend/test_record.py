@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from backend_world import same
-from frontend_world import Robot, closure_sample, config, graph_of, ns, range_sample, truth
+from frontend_world import Robot, config, graph_of, ns, range_sample, truth
 
 from sparser_ros.backend.process.wire import pack, unpack
 from sparser_ros.frontend import Frontend, Inputs, assembly
@@ -71,7 +71,7 @@ def test_what_comes_after_a_thinning_is_exact(dimension):
     frontend, graph, robots = driven(dimension, 120.0, **THINNED)
     assert graph.n_poses <= 30 and frontend.thinnings > 5
     for t in (20.43, 33.3, 61.07):
-        assert frontend.add(closure_sample(robots[0], t, robots[1], 118.2))
+        assert frontend.add(robots[0].closure(t, robots[1], 118.2))
     graph = graph_of(frontend, graph=graph).validate()
     estimate = truth(graph, robots, {'L1': BEACON})
     assert np.sum(~graph.relative_poses.odometry) == 3

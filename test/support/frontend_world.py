@@ -93,45 +93,42 @@ class Robot:
             'frame_id': f'{self.name}/odom', 'child_frame_id': f'{self.name}/base_link'}
         return OdometrySample(**{**values, **changes})
 
+    def sighting(self, t, landmark, place, **changes) -> SightingSample:
+        """The true place of a landmark in the base frame, without covariance."""
+        rotation, translation = self.pose(t)
+        return SightingSample(**{
+            'robot': self.name, 'landmark': landmark, 'stamp_ns': ns(t),
+            'received_ns': ns(t) + SECOND // 100, 'covariance': np.zeros((3, 3)),
+            'position_xyz': rotation.T @ (place - translation), **changes})
+
+    def closure(self, t, other, t_other, **changes) -> ClosureSample:
+        """The true relative pose."""
+        (turn, move), (turn_other, move_other) = self.pose(t), other.pose(t_other)
+        return ClosureSample(**{
+            'from_robot': self.name, 'from_stamp_ns': ns(t), 'to_robot': other.name,
+            'to_stamp_ns': ns(t_other), 'received_ns': ns(max(t, t_other)),
+            'position_xyz': turn.T @ (move_other - move),
+            'quat_xyzw': matrix_to_quat(turn.T @ turn_other),
+            'covariance': np.diag([0.01] * 3 + [0.002] * 3), **changes})
+
+    def fix(
+        self, t, lever=None, position_covariance=FIX_POSITION,
+        orientation_covariance=FIX_ORIENTATION, **changes,
+    ) -> FixSample:
+        """The true pose of an antenna in map, heading included."""
+        rotation, _ = self.pose(t)
+        return FixSample(**{
+            'robot': self.name, 'stamp_ns': ns(t), 'received_ns': ns(t),
+            'position_xyz': self.antenna(t, np.zeros(3) if lever is None else lever),
+            'covariance': block_diag(position_covariance, orientation_covariance),
+            'quat_xyzw': matrix_to_quat(rotation), 'frame_id': 'map', **changes})
+
 
 def range_sample(one, other, t, distance, **changes) -> RangeSample:
     """A range without variance of its own."""
     return RangeSample(**{
         'source': one, 'target': other, 'stamp_ns': ns(t),
         'received_ns': ns(t) + SECOND // 100, 'range_m': distance, 'variance': NAN, **changes})
-
-
-def sighting_sample(body, t, landmark, place, **changes) -> SightingSample:
-    """The true place of a landmark in the base frame, without covariance."""
-    rotation, translation = body.pose(t)
-    return SightingSample(**{
-        'robot': body.name, 'landmark': landmark, 'stamp_ns': ns(t),
-        'received_ns': ns(t) + SECOND // 100, 'position_xyz': rotation.T @ (place - translation),
-        'covariance': np.zeros((3, 3)), **changes})
-
-
-def closure_sample(one, t_one, other, t_other, **changes) -> ClosureSample:
-    """The true relative pose."""
-    (turn_one, move_one), (turn_other, move_other) = one.pose(t_one), other.pose(t_other)
-    return ClosureSample(**{
-        'from_robot': one.name, 'from_stamp_ns': ns(t_one), 'to_robot': other.name,
-        'to_stamp_ns': ns(t_other), 'received_ns': ns(max(t_one, t_other)),
-        'position_xyz': turn_one.T @ (move_other - move_one),
-        'quat_xyzw': matrix_to_quat(turn_one.T @ turn_other),
-        'covariance': np.diag([0.01] * 3 + [0.002] * 3), **changes})
-
-
-def fix_sample(
-    body, t, lever=None, position_covariance=FIX_POSITION, orientation_covariance=FIX_ORIENTATION,
-    **changes,
-) -> FixSample:
-    """The true pose of an antenna in map, heading included."""
-    rotation, _ = body.pose(t)
-    return FixSample(**{
-        'robot': body.name, 'stamp_ns': ns(t), 'received_ns': ns(t),
-        'position_xyz': body.antenna(t, np.zeros(3) if lever is None else lever),
-        'covariance': block_diag(position_covariance, orientation_covariance),
-        'quat_xyzw': matrix_to_quat(rotation), 'frame_id': 'map', **changes})
 
 
 def drive(frontend: Frontend, robots: list[Robot], seconds: float, period: float = 0.1) -> None:

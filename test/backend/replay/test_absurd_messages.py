@@ -2,16 +2,7 @@
 
 import numpy as np
 import pytest
-from frontend_world import (
-    SECOND,
-    Robot,
-    closure_sample,
-    config,
-    fix_sample,
-    ns,
-    range_sample,
-    sighting_sample,
-)
+from frontend_world import SECOND, Robot, config, ns, range_sample
 
 from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.session import Session
@@ -22,7 +13,7 @@ from sparser_ros.frontend.samples import FrameSample
 CORNERS = {'L1': (-30.0, -25.0), 'L2': (40.0, -20.0), 'L3': (35.0, 45.0), 'L4': (-35.0, 30.0)}
 SEEN = np.array([6.0, -3.0, 0.0])
 ARM = np.array([0.2, 0.1, 0.0])
-END_S = 30
+END_S, SOLVED_EVERY_S = 30, 4.0
 FIX_SIGMA_M = 0.1
 ODOMETRY = np.diag([1e-4] * 3 + [1e-6] * 3)
 """Variances between two messages, m^2 and rad^2."""
@@ -40,28 +31,27 @@ def frame(xyz, quat=(0.0, 0.0, 0.0, 1.0)):
 class Drive:
     """A robot among beacons that are known, with position fixes, closures and sightings."""
 
-    def __init__(self, *, beacons=True, solved_every_s=4.0, **options):
+    def __init__(self, *, beacons=True):
         radios = {name: {'beacon': name, 'position': [*place, 0.0]}
                   for name, place in CORNERS.items()}
         self.body = Robot('A', 2, 4)
         settings = config(
             robots=['A'], odometry_noise='pose_increment', radios=radios if beacons else {},
-            fixes={'topic': '/{robot}/fix'}, **options)
+            fixes={'topic': '/{robot}/fix'})
         self.replay = Replay(settings, Frontend(settings), Session(settings))
-        self.beacons, self.period_s = beacons, solved_every_s
-        self.errors = []
+        self.beacons, self.errors = beacons, []
         """Errors of the newest pose in m, of the solves at which the robot was located."""
 
     def fix(self, t, offset=0.0, **changes):
         """A fix with noise, from a receiver of positions."""
         noise = FIX_SIGMA_M * np.random.default_rng(round(t * 10)).normal(size=3)
         place = self.body.antenna(t, np.zeros(3)) + noise + offset
-        return fix_sample(self.body, t, position_xyz=place * [1, 1, 0], **{
+        return self.body.fix(t, position_xyz=place * [1, 1, 0], **{
             'position_covariance': np.eye(3) * FIX_SIGMA_M**2, 'quat_xyzw': None, **changes})
 
     def play(self, extra=(), fixes=None):
         """Drive to the end; `extra` are (seconds, sample), `fixes` samples by second."""
-        frontend, due = self.replay.frontend, self.period_s
+        frontend, due = self.replay.frontend, SOLVED_EVERY_S
         waiting = sorted([(0.0, frame(ARM)), *extra], key=lambda pair: pair[0])
         for step in range(10 * END_S + 1):
             t = step / 10
@@ -76,11 +66,11 @@ class Drive:
                     frame_id='A/uwb'))
             if step % 10 == 0:
                 frontend.add((fixes or {}).get(step // 10) or self.fix(t))
-                frontend.add(sighting_sample(
-                    self.body, t, 'door', SEEN + np.append(rng.normal(0, 0.1, 2), 0)))
+                frontend.add(self.body.sighting(
+                    t, 'door', SEEN + np.append(rng.normal(0, 0.1, 2), 0)))
             if t >= due:
                 self.solve(t)
-                due += self.period_s
+                due += SOLVED_EVERY_S
         self.solve(END_S, flush=True)
         self.solve(END_S, flush=True, full=True)
         return self
@@ -125,19 +115,19 @@ ABSURD = {
     'odometry of huge noise': ('', BODY.odometry(20.05, np.eye(6) * 1e30)),
     'a range': ('ranges', range_sample('A', 'L1', 20.05, 190.0, variance=SURE)),
     'a range to a stranger': ('', range_sample('A', 'L9', 20.05, 150.0, variance=SURE)),
-    'a sighting': ('sightings', sighting_sample(
-        BODY, 20.5, 'door', SEEN, position_xyz=far(15.0), covariance=np.eye(3) * SURE)),
-    'a sighting of a known beacon': ('sightings', sighting_sample(
-        BODY, 20.5, 'L1', SEEN, position_xyz=far(15.0), covariance=np.eye(3) * SURE)),
-    'a closure over 50 m': ('relative_poses', closure_sample(
-        BODY, 2.0, BODY, 20.0, position_xyz=far(50.0), covariance=np.eye(6) * SURE)),
-    'a closure that turns': ('relative_poses', closure_sample(
-        BODY, 2.0, BODY, 20.0, quat_xyzw=np.array([0, 0, 1.0, 0]), covariance=np.eye(6) * SURE)),
-    'a fix 5 km off': ('point_priors', fix_sample(
-        BODY, 20.05, position_xyz=far(5e3), position_covariance=np.eye(3) * SURE,
+    'a sighting': ('sightings', BODY.sighting(
+        20.5, 'door', SEEN, position_xyz=far(15.0), covariance=np.eye(3) * SURE)),
+    'a sighting of a known beacon': ('sightings', BODY.sighting(
+        20.5, 'L1', SEEN, position_xyz=far(15.0), covariance=np.eye(3) * SURE)),
+    'a closure over 50 m': ('relative_poses', BODY.closure(
+        2.0, BODY, 20.0, position_xyz=far(50.0), covariance=np.eye(6) * SURE)),
+    'a closure that turns': ('relative_poses', BODY.closure(
+        2.0, BODY, 20.0, quat_xyzw=np.array([0, 0, 1.0, 0]), covariance=np.eye(6) * SURE)),
+    'a fix 5 km off': ('point_priors', BODY.fix(
+        20.05, position_xyz=far(5e3), position_covariance=np.eye(3) * SURE,
         quat_xyzw=None)),
-    'a fix that turns': ('pose_priors', fix_sample(
-        BODY, 20.05, quat_xyzw=np.array([0, 0, 1.0, 0]), orientation_covariance=np.eye(3) * SURE)),
+    'a fix that turns': ('pose_priors', BODY.fix(
+        20.05, quat_xyzw=np.array([0, 0, 1.0, 0]), orientation_covariance=np.eye(3) * SURE)),
 }
 """Messages that reach the map, and the table in which it rejects them, if any."""
 
@@ -155,7 +145,7 @@ def test_what_is_dropped_before_the_map_leaves_it_as_it_is():
     turned = (0.0, 0.0, 1.0, 0.0)
     drive = Drive().play([
         (8.05, BODY.odometry(8.05, ODOMETRY, position_xyz=far(1e3))),
-        (12.05, closure_sample(BODY, 2.0, BODY, 12.0, position_xyz=far(1e6))),
+        (12.05, BODY.closure(2.0, BODY, 12.0, position_xyz=far(1e6))),
         (16.05, frame(far(20.0))),
         (20.05, BODY.odometry(20.05, ODOMETRY, quat_xyzw=np.array(turned))),
         (24.05, frame(ARM, turned))])
