@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from report_paths import simulated
 
 from sparser_ros.cli.main import main
 from sparser_ros.config.inputs_config import CLOSURE_TYPES
@@ -19,9 +20,8 @@ ODOMETRY, RANGE = 'nav_msgs/msg/Odometry', 'sensor_msgs/msg/Range'
 def bag(tmp_path_factory):
     """Two robots, three beacons, ground truth; and the graph of the same."""
     folder = tmp_path_factory.mktemp('info')
-    assert main([
-        'simulate', '-o', str(folder / 'bag'), '--graph', str(folder / 'g.pyfg'), '--robots', '2',
-        '--beacons', '3', '--minutes', '0.5', '--odometry-rate', '5', '--outliers', '0']) == 0
+    simulated(folder, f'--graph {folder}/g.pyfg --robots 2 --beacons 3 --minutes 0.5 '
+                      '--odometry-rate 5 --outliers 0')
     return folder
 
 
@@ -202,15 +202,13 @@ def test_what_cannot_be_decided_is_a_question_in_the_draft(tmp_path):
 
 
 @pytest.mark.parametrize(('options', 'vertical', 'attitudes', 'heights'), [
-    ([], 'gravity', '', True), (['--no-altimeter'], 'gravity', '', False),
-    (['--no-gravity', '--imu'], 'free', '/{robot}/imu', True)])
+    ('', 'gravity', '', True), ('--no-altimeter', 'gravity', '', False),
+    ('--no-gravity --imu', 'free', '/{robot}/imu', True)])
 def test_what_flying_robots_say_of_the_vertical_is_drafted(
         tmp_path, options, vertical, attitudes, heights):
     """That such a draft replays is tested with the README (test_printed_commands.py)."""
-    path = tmp_path / 'bag'
-    assert main([
-        'simulate', '-o', str(path), '--robots', '2', '--beacons', '3', '--minutes', '0.3',
-        '--dimension', '3', '--seed', '4', *options]) == 0
+    path, _ = simulated(
+        tmp_path, f'--robots 2 --beacons 3 --minutes 0.3 --dimension 3 --seed 4 {options}')
     values, notes = draft(survey(path))
     assert any(note.startswith('dimension 3: ') and ' climbs ' in note for note in notes)
     config = SparserConfig.from_mapping(values)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from report_paths import check_fields, simulated
 from waiting import until
 
 from sparser_ros.backend.replay import replay
@@ -27,11 +28,9 @@ SAMPLES = ROOT / 'docs' / 'samples'
 def run(tmp_path_factory):
     """A solved simulation of two robots with false closures and ranges, as a run folder."""
     folder = tmp_path_factory.mktemp('report')
-    assert main([
-        'simulate', '-o', str(folder / 'bag'), '--graph', str(folder / 'g.pyfg'), '--robots', '2',
-        '--beacons', '4', '--minutes', '1', '--odometry-rate', '2', '--outliers', '0.1',
-        ]) == 0
-    assert main(['solve', str(folder / 'g.pyfg'), '--gnc', '--calibrate', '--run',
+    simulated(folder, f'--graph {folder}/g.pyfg --robots 2 --beacons 4 --minutes 1 '
+                      '--odometry-rate 2 --outliers 0.1')
+    assert main(['solve', str(folder / 'g.pyfg'), '--gnc', '--covariance', '--calibrate', '--run',
                  str(folder / 'run')]) == 0
     assert main(['report', str(folder / 'run')]) == 0
     return folder
@@ -53,6 +52,7 @@ def test_what_the_page_shows(run):
     assert any(text.startswith('ranges (') for text in residuals)
     assert sum(' – ' in text for text in pairs) == 9, 'pairs of two robots and four beacons'
     report = json.loads((run / 'run' / 'report.json').read_text())
+    check_fields('solve', report)
     assert f'<td>{len(report["rejected"])}</td>' in page and '<th>bias_m</th>' in page
     (run / 'none').mkdir()
     shutil.copy(run / 'run' / 'map.pyfg', run / 'none')
@@ -82,11 +82,9 @@ def test_without_matplotlib_there_is_no_page(run, monkeypatch, capsys):
 def bags(tmp_path_factory):
     """Two short recordings of one robot, their configuration and a grid of two sets."""
     folder = tmp_path_factory.mktemp('study')
-    for name, seed in (('one', '0'), ('two', '1')):
-        assert main([
-            'simulate', '-o', str(folder / name), '--robots', '1', '--beacons', '4', '--minutes',
-            '0.3', '--odometry-rate', '4', '--outliers', '0', '--seed', seed,
-            '--config', str(folder / f'{name}.yaml')]) == 0
+    for seed, name in enumerate(('one', 'two')):
+        simulated(folder, '--robots 1 --beacons 4 --minutes 0.3 --odometry-rate 4 --outliers 0 '
+                          f'--seed {seed}', name)
     (folder / 'grid.yaml').write_text(
         "config: '{bag}.yaml'\nsets:\n  gm: {solver.robust.kernel: gm}\n"
         '  plain: {solver.robust.kernel: none}\n'

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_paths import reported
+from report_paths import reported, simulated
 from waiting import python
 
 from sparser_ros.backend.replay import replay
@@ -26,16 +26,14 @@ pairs has a standard deviation of 0.09 m."""
 @pytest.fixture(scope='module')
 def bag(tmp_path_factory):
     folder = tmp_path_factory.mktemp('replay')
-    assert main([
-        'simulate', '-o', str(folder / 'bag'), '--config', str(folder / 'c.yaml'), '--robots', '2',
-        '--beacons', '4', '--minutes', '0.7', '--outliers', '0', '--radius', '15',
-        '--odometry-rate', '5']) == 0
+    simulated(folder, '--robots 2 --beacons 4 --minutes 0.7 --outliers 0 --radius 15 '
+                      '--odometry-rate 5')
     return folder
 
 
 def test_the_report_says_what_came_in_and_what_came_out(bag, tmp_path, capsys):
     report = reported(
-        tmp_path, 'replay', bag / 'bag', '--config', bag / 'c.yaml', '--tum', tmp_path / 'tum',
+        tmp_path, 'replay', bag / 'bag', '--config', bag / 'bag.yaml', '--tum', tmp_path / 'tum',
         '--plot', tmp_path / 'map.png')
     for kind in ('odometry', 'ranges'):
         counts = report['counts'][kind]
@@ -69,7 +67,7 @@ def test_of_a_damaged_bag_is_used_what_can_be_read(bag, tmp_path, capsys):
             'WHERE name = "/uwb/ranges" LIMIT 1 OFFSET 50').fetchone()
         database.execute("UPDATE messages SET data = x'00010000ff' WHERE id = ?", row)
     (tmp_path / 'bag' / 'metadata.yaml').unlink()
-    arguments = [tmp_path / 'bag', '--config', bag / 'c.yaml']
+    arguments = [tmp_path / 'bag', '--config', bag / 'bag.yaml']
     warnings = ' '.join(reported(tmp_path, 'replay', *arguments)['warnings'])
     assert 'metadata.yaml is missing' in warnings
     assert '1 of the messages on /uwb/ranges dropped' in warnings
@@ -91,7 +89,7 @@ def test_two_runs_give_the_same_bits_in_processes_without_ros(bag, tmp_path):
     tums = []
     for number in range(2):
         folder = tmp_path / str(number)
-        python('-c', code, 'replay', bag / 'bag', '--config', bag / 'c.yaml', '--tum', folder,
+        python('-c', code, 'replay', bag / 'bag', '--config', bag / 'bag.yaml', '--tum', folder,
                '--report', folder / 'r.json', PYTHONPATH=root, PYTHONHASHSEED=str(number))
         report = json.loads((folder / 'r.json').read_text())
         tums.append([(folder / f'{robot}.tum').read_bytes() for robot in 'AB']
@@ -166,9 +164,9 @@ def test_a_configuration_that_fits_nothing_is_explained(bag, tmp_path, capsys):
 
 
 def test_what_is_not_located_is_written_and_marked(tmp_path, capsys):
-    assert main(['simulate', '-o', str(tmp_path / 'bag'), '--robots', '2', '--beacons', '0',
-                 '--minutes', '0.3', '--range-rate', '0.3', '--odometry-rate', '5']) == 0
-    assert main(['replay', str(tmp_path / 'bag'), '--tum', str(tmp_path), '--plot',
+    bag, _ = simulated(
+        tmp_path, '--robots 2 --beacons 0 --minutes 0.3 --range-rate 0.3 --odometry-rate 5')
+    assert main(['replay', str(bag), '--tum', str(tmp_path), '--plot',
                  str(tmp_path / 'map.png'), '--run', str(tmp_path / 'run')]) == 3
     assert 'B: ambiguous (two places fit' in capsys.readouterr().out
     report = json.loads((tmp_path / 'run' / 'report.json').read_text())
@@ -184,14 +182,12 @@ def test_what_is_not_located_is_written_and_marked(tmp_path, capsys):
     assert 'robot B</td><td>ambiguous (' in (tmp_path / 'run/report.html').read_text()
 
 
-def one_robot(folder, radio, *options):
+def one_robot(folder, radio, options):
     """(bag, configuration in which the radio of robot A has these wrong values)."""
-    assert main([
-        'simulate', '-o', str(folder / 's.mcap'), '--robots', '1', '--beacons', '4',
-        '--known-beacons', '4', '--config', str(folder / 's.yaml'), *options]) == 0
-    config = SparserConfig.from_yaml(folder / 's.yaml')
-    return folder / 's.mcap', replace(
-        config, radios={**config.radios, 'A': {'robot': 'A', **radio}})
+    bag, path = simulated(
+        folder, f'--robots 1 --beacons 4 --known-beacons 4 {options}', 's.mcap')
+    config = SparserConfig.from_yaml(path)
+    return bag, replace(config, radios={**config.radios, 'A': {'robot': 'A', **radio}})
 
 
 def applied(bag, config):
@@ -201,7 +197,7 @@ def applied(bag, config):
 
 def test_the_second_run_has_the_biases_of_the_first(tmp_path):
     bag, config = one_robot(
-        tmp_path, {'bias_m': -LONG_M}, '--minutes', '1', '--seed', '3', '--outliers', '0.05')
+        tmp_path, {'bias_m': -LONG_M}, '--minutes 1 --seed 3 --outliers 0.05')
     state, found, _ = applied(bag, config)
     assert found is not None and found.applied
     specs = state.config.radio_specs()
@@ -216,8 +212,8 @@ def test_the_second_run_has_the_biases_of_the_first(tmp_path):
 
 def test_the_second_run_has_lever_arms_that_fit(tmp_path):
     state, found, (moved,) = applied(*one_robot(
-        tmp_path, {'lever_arm': [0.5, -0.4, 0.0]}, '--minutes', '1.5', '--seed', '4', '--outliers',
-        '0', '--radius', '12'))
+        tmp_path, {'lever_arm': [0.5, -0.4, 0.0]},
+        '--minutes 1.5 --seed 4 --outliers 0 --radius 12'))
     assert found is not None and not found.applied, 'antennas do not wait for biases'
     assert moved.robot == 'A' and moved.error_m == pytest.approx((-0.5, 0.4), abs=0.1)
     assert state.config.radio_specs()['A'].lever_arm == pytest.approx([0.0] * 3, abs=0.1)
