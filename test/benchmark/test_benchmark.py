@@ -7,15 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmark import (
-    datasets,
-    formulations,
-    incremental,
-    isolated,
-    practitioner,
-    scale,
-    synthetic,
-)
+from benchmark import datasets, formulations, incremental, isolated, practitioner, scale, synthetic
 from benchmark.generators import network_of, sphere
 from sparser_ros.cli.main import main as sparser
 from sparser_ros.config import ConfigError, SolverConfig

@@ -13,10 +13,7 @@ from sparser_ros.graph import estimate_of
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import plan, solve, stages
 from sparser_ros.solver.newton_descent import NewtonDescent
-from sparser_ros.solver.preconditioner import (
-    GaussNewtonPreconditioner,
-    NewtonPreconditioner,
-)
+from sparser_ros.solver.preconditioner import GaussNewtonPreconditioner, NewtonPreconditioner
 from sparser_ros.solver.result import SolveStatus
 
 

@@ -5,11 +5,7 @@ from scipy.linalg import block_diag
 
 from sparser_ros.graph import Graph
 from sparser_ros.solver.certificate import Multipliers
-from sparser_ros.solver.preconditioner import (
-    RegularisedQ,
-    orthogonal_complement,
-    rotation_tangents,
-)
+from sparser_ros.solver.preconditioner import RegularisedQ, orthogonal_complement, rotation_tangents
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.trust_region import StoppingRule, TrustRegionRun, minimise

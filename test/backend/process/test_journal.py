@@ -15,14 +15,7 @@ from journal_world import Run, kept, no_objects, simulated
 from waiting import until
 
 from sparser_ros.backend.process import journal, wire
-from sparser_ros.backend.process.journal import (
-    GRAPH,
-    MAP,
-    MAP_NUMBER,
-    MESSAGES,
-    STATE,
-    Record,
-)
+from sparser_ros.backend.process.journal import GRAPH, MAP, MAP_NUMBER, MESSAGES, STATE, Record
 from sparser_ros.backend.process.recording import Recording, newest
 from sparser_ros.backend.process.worker import KeptMap
 from sparser_ros.backend.session.graph_store import merged

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from backend_world import pair_world
 
-from sparser_ros.backend.replay.prospects import (
-    _joint,
-    prospects,
-    with_changes,
-)
+from sparser_ros.backend.replay.prospects import _joint, prospects, with_changes
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import BackendConfig, ObservabilityConfig
 from sparser_ros.linalg.rotations import align

@@ -30,11 +30,7 @@ from sparser_ros.backend.session.scene import (
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, RobotLocation, tracked_map
 from sparser_ros.config import SolverConfig
-from sparser_ros.config.backend_config import (
-    BackendConfig,
-    IntegrityConfig,
-    ObservabilityConfig,
-)
+from sparser_ros.config.backend_config import BackendConfig, IntegrityConfig, ObservabilityConfig
 from sparser_ros.linalg.rotations import align
 from sparser_ros.solver import solve
 
