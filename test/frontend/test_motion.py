@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from frontend_world import Robot, config, graph_of
+from frontend_world import Robot, config, drive, graph_of
 from scipy.linalg import block_diag
 
 from sparser_ros.frontend import Frontend
@@ -98,8 +98,7 @@ def test_configured_noise_does_not_depend_on_the_message_rate():
     for period in (0.02, 0.1):
         frontend = Frontend(config(keyframes={
             'time_s': 1.0, 'distance_m': float('inf'), 'angle_rad': float('inf')}))
-        for k in range(round(3 / period) + 1):
-            frontend.add(robot.odometry(k * period))
+        drive(frontend, [robot], 3.0, period)
         tables.append(graph_of(frontend).relative_poses)
     assert tables[0].tau == pytest.approx(tables[1].tau)
     assert tables[0].kappa == pytest.approx(tables[1].kappa)
@@ -121,6 +120,5 @@ def test_keyframe_selection(options, count):
     none = float('inf')
     frontend = Frontend(config(keyframes={
         'distance_m': none, 'angle_rad': none, 'time_s': none, **options}))
-    for k in range(21):
-        frontend.add(robot.odometry(k * 0.1))
+    drive(frontend, [robot], 2.0)
     assert graph_of(frontend).n_poses == count

@@ -160,14 +160,11 @@ def permuted(graph: Graph, seed: int) -> tuple[Graph, np.ndarray]:
     old = random.permutation(graph.n_poses)
     new = np.argsort(old)
 
-    def mapped(endpoint: np.ndarray) -> np.ndarray:
-        return np.where(endpoint >= 0, new[np.maximum(endpoint, 0)], endpoint)
-
     def shuffled(table):
-        named = {
-            name: mapped(values) for name, values in vars(table).items()
-            if name in ('i', 'j', 'point', 'source', 'target')}
-        return table.replaced(**named).take(random.permutation(len(table)))
+        ends = {name: getattr(table, name) for name in table.endpoints()}
+        return table.replaced(**{
+            name: np.where(end >= 0, new[np.maximum(end, 0)], end) for name, end in ends.items()
+        }).take(random.permutation(len(table)))
 
     return graph.replaced(
         poses=graph.poses.take(old),
