@@ -86,8 +86,8 @@ def test_a_pose_given_by_hand_is_that_of_the_base_whatever_is_said_of_the_sensor
     frontend, (a, _) = driven(1.0, dimension, keyframes={'every_message': True}, fixes={
         'topic': '/{robot}/fix', 'use': 'position', 'lever_arms': {'A': [1.0, 0.0, 0.0]},
         'min_interval_s': 1.0, 'time_offsets': {'A': 0.3}})
-    frontend.add(fix_sample(a, 0.1))
-    given = fix_sample(a, 0.5, covariance=np.diag([0.25, 0.25, 0, 0, 0, 0.07]), initial=True)
+    frontend.add(a.fix(0.1))
+    given = a.fix(0.5, covariance=np.diag([0.25, 0.25, 0, 0, 0, 0.07]), initial=True)
     frontend.add(given)
     graph = graph_of(frontend)
     assert graph.point_priors.stamp_ns.tolist() == [ns(0.4)]

@@ -89,7 +89,7 @@ def test_every_kind_of_measurement_comes_back(tmp_path, d, levers):
         ranges=ranges.take(~own & ~apart),
         relative_poses=closures.append(closures.take(~closures.odometry)),
         pose_priors=priors.replaced(kappa=np.maximum(priors.kappa, 0.1)),
-        point_priors=points.append(points.take(points.point >= 0).replaced(point=priors.i)),
+        point_priors=points.append(points.take(np.flatnonzero(points.point >= 0))),
         sightings=seen.append(seen)).validate()
     assert len(graph.sightings) == 8
     assert_same(graph, *replayed(graph, tmp_path / 'bag'))

@@ -123,7 +123,7 @@ def test_every_reason_of_refusal_is_told_in_words():
 @pytest.mark.parametrize(('values', 'sample', 'reason', 'words'), [
     ({'dimension': 3, 'attitudes.topic': '/{robot}/imu'}, AttitudeSample(
         'A', ns(0.5), ns(0.5), np.array([0.0, 0.0, 0.0, 1.0])), 'odometry_says', 'vertical: free'),
-    ({}, sighting_sample(Robot('a', 2, 1), 0.5, 'door', DOOR), 'unknown_robot', 'in `robots`')])
+    ({}, Robot('a', 2, 1).sighting(0.5, 'door', DOOR), 'unknown_robot', 'in `robots`')])
 def test_a_kind_of_input_of_which_all_is_refused_is_told(values, sample, reason, words):
     frontend = Frontend(config(**values))
     for count in range(20):
