@@ -137,16 +137,21 @@ def _start(
     lifted = max(RELAXATION_RANK, d)
     init, rank = config.init, config.rank
     reasons['init'] = reasons['rank'] = 'as configured'
+    # Heights alone leave to their cost how a frame is tilted: a start in another one is too far.
+    tilted = bool(len(graph.heights) and not len(graph.verticals) and not graph.anchored)
     determined = not graph.n_bearings and rotation_components(graph)[0] == 1
     if init == 'auto':
-        if determined:
-            init = 'chordal' if graph.anchored else 'spectral'
+        if determined and not tilted:
+            framed = graph.anchored or graph.levelled
+            init = 'chordal' if framed else 'spectral'
             reasons['init'] = 'relative poses determine all rotations, ' + (
-                'absolute data fix the frame' if graph.anchored else 'nothing fixes the frame')
+                'absolute data fix the frame' if graph.anchored else
+                'verticals level the frame' if framed else 'nothing fixes the frame')
         else:
             init = 'random'
             reasons['init'] = (
                 'ranges make the problem far from convex' if graph.n_bearings
+                else 'heights alone tell how the frame is tilted' if determined
                 else 'relative poses do not connect all rotations')
     if not rank:
         rank = lifted if init == 'random' else d

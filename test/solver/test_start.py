@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 import pytest
-from graphs import world
+from graphs import flying_graph, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +12,7 @@ from benchmark.synthetic import pose_graph
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.graph import Estimate, Graph, cost, estimate_of
 from sparser_ros.linalg.rotations import nearest_rotation
-from sparser_ros.solver import solve
+from sparser_ros.solver import SolveStatus, solve
 from sparser_ros.solver.plan import make_plan
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
@@ -32,10 +32,14 @@ def plan_of(graph, thinned=0, given=False, **options):
 @pytest.mark.parametrize('graph, init, rank, preconditioner', [
     (pose_graph(60), 'spectral', 2, 'frozen'),
     (world(0, 2, ranges=0, absolute='p'), 'chordal', 2, 'frozen'),
-    (world(0, 3), 'random', 5, 'newton')], ids=['pose graph', 'anchored', 'ranges'])
+    (world(0, 3), 'random', 5, 'newton'),
+    (flying_graph(beacons=0, robots=1, heights=False)[0], 'chordal', 3, 'frozen'),
+    (flying_graph(beacons=0, robots=1, verticals=False)[0], 'random', 5, 'frozen'),
+], ids=['pose graph', 'anchored', 'ranges', 'verticals', 'heights'])
 def test_start_and_preconditioner_suit_the_graph(graph, init, rank, preconditioner):
     plan = plan_of(graph)
     assert (plan.init, plan.rank, plan.preconditioner) == (init, rank, preconditioner)
+    assert solve(graph, SolverConfig()).status is SolveStatus.CONVERGED
 
 
 def test_options_win_and_contradictions_are_refused():
