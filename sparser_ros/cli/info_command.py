@@ -185,9 +185,9 @@ def _prospects(graph: Graph, stamps_ns: Index, config: SparserConfig) -> None:
     """Noise, times and shares at the robust map of a graph."""
     from ..backend.integrity.noise import noise_of
     from ..backend.replay.prospects import prospects, with_changes
-    from ..solver.solve import solve
+    from ..solver import solve_checked
 
-    result = solve(graph, config.solver)
+    result = solve_checked(graph, config.solver)
     if result.estimate is None:
         raise SolverError(f'no map: {result.message}')
     estimate, weights, backend = result.estimate, result.stats.weights, config.backend

@@ -33,6 +33,9 @@ from .trust_region import CGStop, TrustRegionRun
 log = logging.getLogger(__name__)
 _LEAST_S = 0.1
 """Time limit of a further solve, however little is left."""
+_LITTLE_EXPLAINED = 2.0
+"""Cost without a kernel over the degrees of freedom: headings of the plane count twice, and bad
+minima cost many times as much."""
 
 
 def solve(
@@ -85,34 +88,36 @@ def solve(
 def solve_checked(
     graph: Graph, config: SolverConfig, *, progress: Progress | None = None
 ) -> SolveResult:
-    """`solve`, and where a robust solution explains little or has not settled, the better of two.
+    """`solve`, and where the solution explains little or has not settled, the better of two.
 
     Reweighting from a relaxation ends now and then in a minimum that rejects a whole beacon: of
     400 ranges without a fault a third. Its robust cost is then above the degrees of freedom, which
     it is not where noise is as claimed. The other start is the map with known beacons set free,
     moved onto them: known ones take from a relaxation the room to turn in. Without any known beacon
-    it is the solution without a kernel.
+    it is the solution without a kernel. Without a kernel only known beacons call for another start.
     """
     begin = time.monotonic()
     first = solve(graph, config, progress=progress)
-    robust = first.stats.cost_robust
-    if robust is None or first.status is SolveStatus.TIME_LIMIT:
+    robust = config.robust.kernel != 'none'
+    known = _known_beacons(graph)
+    cost = _cost(first)
+    if first.status is SolveStatus.TIME_LIMIT or not math.isfinite(cost) or (
+            not robust and not (known and graph.n_bearings)):
         return first
     residuals = sum(
         len(table) * kind.degrees_of_freedom(graph.dimension) for kind, table in graph.typed())
     settled = first.status is not SolveStatus.MAX_ITERATIONS
-    if settled and robust <= residuals - graph.n_determined:
+    slack = 1 if robust else _LITTLE_EXPLAINED
+    if settled and cost <= slack * (residuals - graph.n_determined):
         return first
 
     def limited(config: SolverConfig) -> SolverConfig:
         left = max(config.time_limit_s - (time.monotonic() - begin), _LEAST_S)
         return replace(config, time_limit_s=left) if config.time_limit_s > 0 else config
 
-    marks = graph.landmarks
-    if marks.fixed.any() and not graph.n_absolute:
+    if known:
         other = solve(
-            graph.replaced(landmarks=replace(marks, fixed=np.zeros_like(marks.fixed))),
-            limited(replace(config, certify=False)), progress=progress)
+            _freed(graph), limited(replace(config, certify=False)), progress=progress)
     else:
         other = solve(
             graph, limited(replace(
@@ -121,14 +126,52 @@ def solve_checked(
     start = other.estimate
     if start is None:
         return first
-    if marks.fixed.any():
-        start = start.moved(*align(start.landmarks[marks.fixed], marks.position[marks.fixed]))
+    if known:
+        start = _onto_known(graph, start)
     second = solve(graph, limited(config), initial=start, progress=progress)
-    better = second if (second.stats.cost_robust or math.inf) < robust else first
+    better = second if _cost(second) < cost else first
     seconds: Counter[str] = Counter()
     for result in (first, other, second):
         seconds.update(result.stats.seconds)
     return replace(better, stats=replace(better.stats, seconds=dict(seconds)))
+
+
+def _cost(result: SolveResult) -> float:
+    """What a solve minimises: the robust cost where a kernel is used; infinite where it failed."""
+    stats = result.stats
+    cost = stats.cost_final if stats.cost_robust is None else stats.cost_robust
+    return math.inf if cost is None else cost
+
+
+def _known_beacons(graph: Graph) -> bool:
+    """Whether positions of beacons are known, exactly or with a sigma, and more is measured."""
+    known = np.any(graph.landmarks.fixed) or np.any(graph.point_priors.point < 0)
+    return bool(known and len(graph.pairs(odometry=True)[0]))
+
+
+def _freed(graph: Graph) -> Graph:
+    """The graph without anything that fixes the frame of map."""
+    marks = graph.landmarks
+    return graph.replaced(
+        landmarks=replace(marks, fixed=np.zeros_like(marks.fixed)),
+        **{kind.name: table.take(slice(0, 0)) for kind, table in graph.typed() if kind.absolute})
+
+
+def _onto_known(graph: Graph, estimate: Estimate) -> Estimate:
+    """A map in any frame, moved to where known beacons, fixes and pose priors have it."""
+    marks = graph.landmarks
+    places, known = [estimate.landmarks[marks.fixed]], [marks.position[marks.fixed]]
+    for part in graph.residuals():
+        if part.first is None and part.point and not part.height:
+            known.append(part.arm_first[:, 0])
+            places.append(part.vectors(estimate.points, estimate.rows)[:, 0] + known[-1])
+    here, there = np.concatenate(places), np.concatenate(known)
+    if not graph.levelled:
+        return estimate.moved(*align(here, there))
+    # Two beacons leave a turn about their line open, which would tilt an upright map.
+    turn = np.eye(3)
+    turn[:2, :2], _ = align(here[:, :2], there[:, :2])
+    return estimate.moved(turn, (there - here @ turn.T).mean(axis=0))
 
 
 def _relaxed_to_target(

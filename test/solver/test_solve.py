@@ -1,17 +1,20 @@
 """Whole solves: recovery, invariances, starts; kernels are compiled once."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from graphs import moved, permuted, pose_errors, rotations, world
+from graphs import flying_graph, moved, permuted, pose_errors, rotations, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import python
 
 from benchmark.generators import sensor_network
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
-from sparser_ros.graph import cost, empty_graph, estimate_of
+from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.graph import PointPriors, cost, empty_graph, estimate_of
+from sparser_ros.io.simulation import Simulation, graph_of
 from sparser_ros.solver import SolveStatus, solve, solve_checked
 from sparser_ros.solver.start import odometry_estimate
 from sparser_ros.solver.warm_up import warm_up
@@ -103,6 +106,41 @@ def test_limits_keep_the_best_iterate():
     target = solve(graph, SolverConfig(init='random', target_cost=2 * best))
     assert target.status is SolveStatus.TARGET_REACHED
     assert target.stats.cost_relaxed <= 2 * best and target.stats.cost_final is None
+
+
+def ranged_to_known(sigma_m):
+    """Two robots among six beacons; the places of two are known, exactly or with a sigma."""
+    graph = graph_of(Simulation(SimulationConfig(
+        robots=2, beacons=6, known_beacons=2, minutes=0.5, radius=20, seed=4, outliers=0.0)))
+    marks = graph.landmarks
+    if not sigma_m:
+        return graph, estimate_of(graph)
+    known = np.flatnonzero(marks.fixed)
+    return graph.replaced(
+        landmarks=replace(marks, fixed=np.zeros_like(marks.fixed)),
+        point_priors=PointPriors(
+            ~known, np.zeros((2, 2)), marks.position[known], np.full(2, sigma_m**-2),
+            np.zeros(2, dtype=int))), estimate_of(graph)
+
+
+def flown_to_known(seed):
+    graph, truth = flying_graph(seed, beacons=5, known=True, steps=20, heights=seed % 2 == 0)
+    return graph.replaced(landmarks=replace(graph.landmarks, fixed=np.arange(5) < 2)), truth
+
+
+@pytest.mark.parametrize('of, kernel', [
+    (partial(ranged_to_known, 0.0), 'none'), (partial(ranged_to_known, 0.05), 'gm'),
+    (partial(flown_to_known, 14), 'none')], ids=['exact', 'sigma', 'upright'])
+def test_known_beacons_leave_no_bad_minimum(of, kernel):
+    """From which the first start of each of these does not come out."""
+    graph, truth = of()
+    config = SolverConfig(robust=RobustConfig(kernel=kernel, gnc=kernel != 'none'))
+    best, first, found = (
+        result.stats.cost_final if kernel == 'none' else result.stats.cost_robust
+        for result in (solve(graph, config, initial=truth), solve(graph, config),
+                       solve_checked(graph, config)))
+    assert first > 3 * best
+    assert found <= 1.01 * best
 
 
 @pytest.mark.parametrize('anchors', (0, 4))

@@ -22,7 +22,7 @@ from ...config.calibration_config import CalibrationConfig
 from ...config.solver_config import LIVE_ROBUST
 from ...graph import Estimate, Graph, PointPriors, range_residuals, with_chi_square_turns
 from ...graph.ends import RangeEnds, range_ends
-from ...solver.solve import solve
+from ...solver.solve import solve, solve_checked
 from ..integrity.noise import (
     MOVES,
     PROBES,
@@ -250,11 +250,13 @@ def _doubting(config: SolverConfig) -> RobustConfig:
 
 
 def robust_solver(config: SolverConfig) -> Solve:
-    """Solves warm, doubting what does not fit: blocked ranges must not bend biases."""
+    """Solves, warm but for the first, that doubt what does not fit: blocked ranges must not bend
+    biases."""
     config = replace(config, robust=_doubting(config), certify=False, target_cost=None)
 
     def run(graph: Graph, initial: Estimate | None) -> tuple[Estimate, dict[str, Array]]:
-        result = solve(graph, config, initial=initial)
+        result = (solve_checked(graph, config) if initial is None
+                  else solve(graph, config, initial=initial))
         if result.estimate is None:
             raise SolverError(f'the map for the calibration could not be solved: {result.message}')
         return result.estimate, dict(result.stats.weights or {})

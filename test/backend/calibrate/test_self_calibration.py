@@ -14,9 +14,12 @@ from sparser_ros.backend.calibrate.self_calibration import held_to, robust_solve
 from sparser_ros.cli.calibrate_command import show_levers
 from sparser_ros.config import SolverConfig, SparserConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
+from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.frontend import Frontend
 from sparser_ros.graph import Graph, Landmarks, Poses, Ranges, estimate_of
 from sparser_ros.graph.parts import extract
+from sparser_ros.io.simulation import Simulation
+from sparser_ros.io.simulation import graph_of as simulated
 from sparser_ros.linalg.rotations import aligned_errors, angle_to_matrix
 
 ESTIMATE = CalibrationConfig(sigma='estimate')
@@ -43,6 +46,13 @@ def test_biases_are_found_within_their_sigmas(seed, known):
     assert 1.15 < miss @ np.linalg.solve(covariance, miss) < 27.9
     best, _ = robust_solver(SOLVER)(world.calibrated, world.truth)
     assert error(found.estimate, world) <= 1.3 * error(best, world)
+
+
+def test_the_first_map_is_checked():
+    graph = simulated(Simulation(SimulationConfig(
+        robots=2, beacons=6, known_beacons=2, minutes=0.5, radius=20, seed=2, outliers=0.0)))
+    estimate, _ = robust_solver(SOLVER)(graph, None)
+    assert np.linalg.norm(estimate.translation - graph.poses.translation, axis=1).max() < 1.0
 
 
 @pytest.mark.parametrize('factor', [0.2, 5.0])
