@@ -221,12 +221,22 @@ def _carry(axes, turn, arm, other, out):  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def _reach(axes, turn, v, arm):  # type: ignore[no-untyped-def]
+    """Lengthen the arm (d,) of a body by v, given in map: it then ends where the other one does."""
+    d = len(axes)
+    for r in range(d):
+        for x in range(d):
+            arm[r] += turn[x, r] * v[x]
+
+
+@_compiled
 def _assemble(axes, nodes, inner, place, chains, terms, bodies, fisher, front):  # type: ignore[no-untyped-def]
     """Add the convex part of a clique's own terms to its front, lower triangle and diagonal.
 
     Its own terms are those of an inner node whose other end is in the front or constant. With
     `fisher` residuals count as zero: a range has no curvature across its direction, and the two
-    directions of a rotation are one, or turning both ends alike would cost something. All
+    directions of a rotation are one, as are two points that coincide, or turning both ends alike
+    would cost something. All
     blocks of a term are added at once, so that their sum is positive semidefinite also where
     bodies have moved since the last front was formed.
     """
@@ -252,8 +262,11 @@ def _assemble(axes, nodes, inner, place, chains, terms, bodies, fisher, front): 
             c = max(_residual(axes, k, v, distance, u), 0.0)
             if fisher and distance[k] >= 0:
                 c = 0.0
+            one = fisher and position_factor[k] != 0 and -1.5 < distance[k] < 0
             for r in range(d):
                 arm[r] = arms[k, side, r]
+            if one and not side:
+                _reach(axes, rotation[i], v, arm)
             if fisher and j < 0 and position_factor[k] == 0 and distance[k] > -1.5:
                 # A direction of map as the body sees it: a turn about it tells nothing.
                 for r in range(d):
@@ -264,6 +277,8 @@ def _assemble(axes, nodes, inner, place, chains, terms, bodies, fisher, front): 
             if j >= 0:
                 for r in range(d):
                     arm[r] = arms[k, 1 - side, r]
+                if one and side:
+                    _reach(axes, rotation[j], v, arm)
                 if fisher and position_factor[k] == 0:
                     _carry(axes, rotation[i], arms[k, side], rotation[j], arm)
                 _jacobian(axes, rotation[j], arm, position_factor[k], other)

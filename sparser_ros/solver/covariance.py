@@ -32,6 +32,10 @@ from ..linalg.rotations import rotation_jacobian
 COLUMNS_AT_ONCE = 30
 """Right-hand sides: their memory is that of a few poses, however many are chosen."""
 
+_MOST_GROWTH = 1e11
+"""Variance of a variable over that with all others known. A singular matrix that passes for
+positive definite gives 1e12 (20 000 poses) to 1e16; no real chain of measurements comes near."""
+
 _WEAK_PRECISION = 1e-6
 """Of every unknown of a normal matrix: 1 km, 1000 rad."""
 
@@ -71,13 +75,18 @@ def marginal_covariance(
         [system.pose_columns(chosen_poses).ravel(), system.point_columns(chosen_points).ravel()])
     position = np.full(system.size, -1, dtype=np.int64)
     position[np.flatnonzero(free)] = np.arange(int(free.sum()))
+    chosen = position[wanted]
     try:
         solve = _inverse(information)
+        joint = columns_of_inverse(solve, information.shape[0], chosen)
+        held = chosen < 0
+        shares = np.where(held, 1.0, np.diagonal(joint) * information.diagonal()[chosen])
+        if not np.all((shares > 0) & (shares < _MOST_GROWTH)):
+            raise NotPositiveDefiniteError('singular but for rounding errors')
     except NotPositiveDefiniteError as error:
         raise SolverError(
             'the measurements leave a pose or landmark undetermined: no covariance; add '
             'measurements or take it out of the graph') from error
-    joint = columns_of_inverse(solve, information.shape[0], position[wanted])
     k, step, d = len(chosen_poses), system.step, graph.dimension
     at = np.arange(k)[:, None] * step + np.arange(step)
     points = k * step + np.arange(len(chosen_points))[:, None] * d + np.arange(d)
@@ -139,6 +148,9 @@ class Linearised:
     graph: Graph
     estimate: Estimate
     weights: Mapping[str, Array]
+    with_residuals: bool = False
+    """Whether translations are derived at their residuals; else these count as zero, and what is
+    not measured has no information."""
     blocks: list[sp.csr_matrix] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -164,7 +176,7 @@ class Linearised:
     def free(self) -> Mask:
         """(size,): false for fixed landmarks and for one pose per ungrounded component.
 
-        Of one with verticals only the heading is held, and of its place what heights leave.
+        Where there are verticals only its heading is held, where there are heights not its height.
         """
         graph, n = self.graph, self.graph.n_poses
         points = n + graph.n_landmarks
@@ -184,12 +196,12 @@ class Linearised:
         pinned = first[~grounded[labels]]
         held[pinned] = True
         free = ~held[variable]
+        own, part = self.pose_columns(pinned), label[pinned]
+        high = np.isin(part, label[graph.points(graph.heights.point)])
+        free[own[high, self.d - 1]] = True
         # In an upright frame only its heading is held, whoever says where up is.
-        for pose in pinned[np.isin(label[pinned], label[graph.verticals.i])]:
-            own = self.pose_columns(np.array([pose]))[0]
-            free[own[self.d:self.d + 2]] = True
-            high = np.isin(label[graph.points(graph.heights.point)], label[pose])
-            free[own[self.d - 1]] = bool(np.any(high))
+        upright = np.isin(part, label[graph.verticals.i])
+        free[own[upright, self.d:self.d + 2]] = True
         return free
 
     def pose_columns(self, i: Index) -> Index:
@@ -238,10 +250,10 @@ class Linearised:
     def _differences(self, table: str, residual: Residual) -> None:
         """One end less the other: all coordinates, the last one, or the length less a distance."""
         along = self._eye(len(residual), self.d)
+        vector = residual.vectors(self._points, self._rows)[:, 0]
         if residual.height:
             along = along[:, -1:]
         elif residual.distance is not None:
-            vector = residual.vectors(self._points, self._rows)[:, 0]
             length = np.linalg.norm(vector, axis=1, keepdims=True)
             along = (vector / np.maximum(length, 1e-12))[:, None, :]
         parts = []
@@ -255,6 +267,10 @@ class Linearised:
                 # A vertical at zero residual, or a turn about it would seem to be measured.
                 turned = (turned_arms(endpoint, arm, self._rows) if residual.point
                           else residual.arm_first)[:, 0]
+                if (residual.point and residual.distance is None and sign < 0
+                        and not self.with_residuals):
+                    # At zero residual the first arm ends where the second one does.
+                    turned = turned + vector
                 parts.append((
                     self._turn_columns(np.maximum(endpoint, 0)),
                     sign * along @ rotation_jacobian(turned)))

@@ -82,6 +82,19 @@ def test_what_is_not_determined_is_an_error():
         marginal_covariance(graph, estimate_of(graph), poses=[1])
 
 
+@pytest.mark.parametrize('seed', range(4))
+def test_a_turn_about_the_only_known_beacon_is_not_measured_by_residuals(seed, d):
+    """Those of translations seem to measure it where they are taken for lever arms."""
+    graph = world(seed, d, absolute='k', ranges=60, noise=1.0)
+    with pytest.raises(SolverError, match='undetermined'):
+        marginal_covariance(graph, estimate_of(graph), poses=[1])
+    solver = solver_of(graph, estimate_of(graph), RobustConfig())
+    last = np.array([graph.n_poses - 1])
+    solver.update(last, 1e-6)
+    covariance = solver.covariance(last)
+    assert covariance is None or np.max(np.diag(covariance)) > 1e4
+
+
 def robust_cost(config, graph, values):
     """The sum of rho over the measurements of a graph."""
     c2, total = thresholds(graph, config, graph.dimension), 0.0

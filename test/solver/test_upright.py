@@ -191,3 +191,5 @@ def test_of_the_pose_that_covariances_are_relative_to_roll_and_pitch_are_free(sp
     own = graph.poses.robot[graph.verticals.i] == 0
     graph = graph.replaced(verticals=graph.verticals.take(np.flatnonzero(~own | speaks)))
     assert np.flatnonzero(~Linearised(graph, truth, {}).free()).tolist() == [0, 1, 5]
+    low = graph.replaced(verticals=graph.verticals.take(slice(0)))
+    assert np.flatnonzero(~Linearised(low, truth, {}).free()).tolist() == [0, 1, 3, 4, 5]

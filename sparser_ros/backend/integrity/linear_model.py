@@ -119,7 +119,8 @@ def linear_model(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
 ) -> LinearModel:
     """The model of a graph at an estimate, robust weights applied."""
-    system = Linearised(graph, estimate, weights)
+    # Of faults, residuals are the evidence.
+    system = Linearised(graph, estimate, weights, with_residuals=True)
     parts = _residuals(graph, estimate, weights)
     begin, starts = 0, {}
     for name, part in parts.items():

@@ -87,7 +87,7 @@ def test_components_are_those_of_dense_projections(dimension, monkeypatch):
     graph = world.measured
     estimate = solve(graph, SolverConfig(), initial=world.truth).estimate
     model = linear_model(graph, estimate, {})
-    system = Linearised(graph, estimate, {})
+    system = Linearised(graph, estimate, {}, with_residuals=True)
     J = system.jacobian[:, system.free()].toarray()
     R = np.eye(len(J)) - J @ np.linalg.solve(J.T @ J, J.T)
     robot = graph.poses.robot[graph.relative_poses.i]
