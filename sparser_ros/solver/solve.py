@@ -6,14 +6,16 @@ import logging
 import math
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from ..array_types import Array
 from ..config import SolverConfig, SolverError
-from ..graph import Estimate, Graph
+from ..graph import Estimate, Graph, estimate_of
 from ..graph import cost as graph_cost
+from ..graph.parts import Subgraph, components, extract
 from ..linalg.process import single_threaded_blas
 from ..linalg.rotations import align
 from .gnc import Graduation
@@ -47,7 +49,8 @@ def solve(
 ) -> SolveResult:
     """Solve a graph; the estimate's frame is arbitrary where nothing absolute fixes it.
 
-    With `initial` the solve is a rank-d refinement from it. `progress(stage, iteration, cost)` is
+    With `initial` the solve is a rank-d refinement from it; else parts that no measurement connects
+    are solved one by one. `progress(stage, iteration, cost)` is
     called at every accepted step. Raises SolverError or GraphError when the problem is ill-posed;
     running out of iterations or time is no error: the best iterate comes back with its status.
     """
@@ -63,6 +66,10 @@ def solve(
         raise SolverError(
             'heights make the cost another one in the last column of map: no certificate, and '
             'formulation schur only; leave heights out for these')
+    # One start and one rounding cannot suit frames that know nothing of each other.
+    alone = [] if initial is not None or config.target_cost is not None else _unconnected(graph)
+    if alone:
+        return _put_together(graph, config, alone, progress)
     with single_threaded_blas():
         # The quadratic problem, its Schur complement, and what suits them.
         context = SolveContext(graph, config, progress=progress)
@@ -83,6 +90,83 @@ def solve(
             with context.tally.clocked('certify'):
                 assessed = assess(context, plan, trajectory)
         return _result(context, plan, trajectory, assessed, graduation)
+
+
+def _unconnected(graph: Graph) -> list[Subgraph]:
+    """The measured parts that no measurement connects; none where there is one, with all that
+    nothing measures."""
+    if graph.free_scale:
+        return []
+    labels, n = components(graph), graph.n_poses
+    if not np.any(labels):
+        return []
+    tied = labels[graph.points(graph.pairs(odometry=True)[0])]
+    apart = [labels == part for part in np.unique(tied[tied > 0])]
+    if not apart:
+        return []
+    rest = ~np.logical_or.reduce(apart)
+    parts = [extract(graph, mask[:n], mask[n:]) for mask in (rest, *apart)]
+    return [part for part in parts if part.graph.n_measurements]
+
+
+def _put_together(
+    graph: Graph, config: SolverConfig, parts: list[Subgraph], progress: Progress | None
+) -> SolveResult:
+    """Each part solved for itself: costs and effort add up, the worst status is that of all.
+
+    What cannot be added, such as rank and plan, is that of the first part, which is the largest or
+    the one in map.
+    """
+    begin = time.monotonic()
+    results = [
+        solve(part.graph, _limited(config, begin if number else None), progress=progress)
+        for number, part in enumerate(parts)]
+    worst = max(results, key=lambda result: list(SolveStatus).index(result.status))
+    every = [result.stats for result in results]
+
+    def total(values: Iterable[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) if len(known) == len(every) else None
+
+    seconds: Counter[str] = Counter()
+    stops: Counter[str] = Counter()
+    weights: dict[str, Array] = {}
+    for part, stats in zip(parts, every, strict=True):
+        seconds.update(stats.seconds)
+        stops.update(stats.cg_stops)
+        for name, own in stats.weights.items():
+            weights.setdefault(name, np.ones(len(getattr(graph, name))))[part.rows[name]] = own
+    proved = [stats.certified for stats in every]
+    lowest = [stats.lambda_min for stats in every if stats.lambda_min is not None]
+    together = replace(
+        every[0], iterations=sum(stats.iterations for stats in every),
+        cg_steps=sum(stats.cg_steps for stats in every), cg_stops=dict(stops),
+        seconds=dict(seconds), weights=weights,
+        backend=next((stats.backend for stats in every if stats.backend != 'cpu'), 'cpu'),
+        reweightings=sum(stats.reweightings for stats in every),
+        cost_relaxed=total(stats.cost_relaxed for stats in every),
+        cost_final=total(stats.cost_final for stats in every),
+        cost_robust=total(stats.cost_robust for stats in every),
+        suboptimality=total(stats.suboptimality for stats in every),
+        certified=None if None in proved else all(proved),
+        lambda_min=min(lowest) if len(lowest) == len(every) else None)
+    # What nothing measures stays where the graph has it.
+    stored = estimate_of(graph)
+    estimate: Estimate | None = replace(stored, landmarks=np.nan_to_num(stored.landmarks))
+    for part, result in zip(parts, results, strict=True):
+        if estimate is None or result.estimate is None:
+            estimate = None
+        else:
+            estimate = part.into(estimate, result.estimate)
+    return SolveResult(estimate, worst.status, worst.message, together)
+
+
+def _limited(config: SolverConfig, begin: float | None) -> SolverConfig:
+    """For a further solve: the time that is left of one that began at `begin`."""
+    if begin is None or config.time_limit_s <= 0:
+        return config
+    left = max(config.time_limit_s - (time.monotonic() - begin), _LEAST_S)
+    return replace(config, time_limit_s=left)
 
 
 def solve_checked(
@@ -111,24 +195,20 @@ def solve_checked(
     if settled and cost <= slack * (residuals - graph.n_determined):
         return first
 
-    def limited(config: SolverConfig) -> SolverConfig:
-        left = max(config.time_limit_s - (time.monotonic() - begin), _LEAST_S)
-        return replace(config, time_limit_s=left) if config.time_limit_s > 0 else config
-
     if known:
         other = solve(
-            _freed(graph), limited(replace(config, certify=False)), progress=progress)
+            _freed(graph), _limited(replace(config, certify=False), begin), progress=progress)
     else:
         other = solve(
-            graph, limited(replace(
-                config, certify=False, robust=replace(config.robust, kernel='none'))),
+            graph, _limited(replace(
+                config, certify=False, robust=replace(config.robust, kernel='none')), begin),
             progress=progress)
     start = other.estimate
     if start is None:
         return first
     if known:
         start = _onto_known(graph, start)
-    second = solve(graph, limited(config), initial=start, progress=progress)
+    second = solve(graph, _limited(config, begin), initial=start, progress=progress)
     better = second if _cost(second) < cost else first
     seconds: Counter[str] = Counter()
     for result in (first, other, second):

@@ -33,9 +33,10 @@ def test_prospects_tell_noise_and_how_soon_robots_are_placed(bag, tmp_path, caps
         assert main(['info', str(data), *options]) == 0
     elif kind != 'graph':
         data = tmp_path / 'known.pyfg'
-        assert main(['simulate', '-o', str(tmp_path / 'known'), '--graph', str(data), *(
-            '--robots 2 --beacons 6 --known-beacons 2 --minutes 0.5 --radius 20 --seed 2 '
-            '--outliers 0').split()]) == 0
+        assert main([
+            'simulate', '-o', str(tmp_path / 'known'), '--graph', str(data), '--robots', '2',
+            '--beacons', '6', '--known-beacons', '2', '--minutes', '0.5', '--radius', '20',
+            '--seed', '2', '--outliers', '0']) == 0
     assert main(['info', str(data), *options, '--prospects']) == 0
     shown = capsys.readouterr().out
     times = float(re.search(r'noise of ranges: ([\d.e+-]+) times', shown)[1])

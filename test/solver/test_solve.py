@@ -14,6 +14,7 @@ from benchmark.generators import sensor_network
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import PointPriors, cost, empty_graph, estimate_of
+from sparser_ros.graph.parts import components, extract
 from sparser_ros.io.simulation import Simulation, graph_of
 from sparser_ros.solver import SolveStatus, solve, solve_checked
 from sparser_ros.solver.start import odometry_estimate
@@ -141,6 +142,43 @@ def test_known_beacons_leave_no_bad_minimum(of, kernel):
                        solve_checked(graph, config)))
     assert first > 3 * best
     assert found <= 1.01 * best
+
+
+def apart(seed, d):
+    """Two robots, each with beacons of its own, one beacon that nothing measures."""
+    graph = world(seed, d, landmarks=7, closures=0, ranges=400, sightings=0, noise=0.5)
+    ranges, robot = graph.ranges, graph.poses.robot
+    side, other = (np.where(end >= 0, robot[end], np.where(~end < 6, ~end % 2, 2 + robot[end % 2]))
+                   for end in (ranges.source, ranges.target))
+    return graph.replaced(ranges=ranges.take(side == other))
+
+
+@pytest.mark.parametrize('options', [
+    {}, {'robust': RobustConfig(kernel='gm', gnc=True)}, {'certify': True, 'max_iterations': 2}])
+@pytest.mark.parametrize('known', [False, True])
+def test_parts_that_nothing_connects_are_solved_each_for_itself(d, options, known):
+    graph, config, n = apart(1, d), SolverConfig(**options), 16
+    marks = np.arange(7)
+    graph = graph.replaced(landmarks=replace(graph.landmarks, fixed=known & (marks == 6)))
+    whole = solve(graph, config)
+    assert np.array_equal(components(graph)[n:] == components(graph)[n + 6], marks == 6)
+    sides = [extract(graph, graph.poses.robot == robot, (marks % 2 == robot) & (marks < 6))
+             for robot in (0, 1)]
+    alone = [solve(side.graph, config) for side in sides]
+    for key in ('cost_final', 'cost_robust', 'suboptimality', 'iterations'):
+        values = [getattr(result.stats, key) for result in (whole, *alone)]
+        assert None in values or values[0] == pytest.approx(values[1] + values[2], rel=1e-3)
+    assert whole.stats.certified in (None, all(result.stats.certified for result in alone))
+    assert whole.status in {result.status for result in alone}
+    for side, result in zip(sides, alone, strict=True):
+        for name, weights in result.stats.weights.items():
+            assert whole.stats.weights[name][side.rows[name]] == pytest.approx(weights, abs=1e-3)
+
+
+def test_robots_with_odometry_alone_are_fitted_exactly(d):
+    for seed in range(12):
+        graph = world(seed, d, robots=3, landmarks=0, closures=0, ranges=0, sightings=0)
+        assert solve(graph, SolverConfig()).stats.cost_final < 1e-3
 
 
 @pytest.mark.parametrize('anchors', (0, 4))
