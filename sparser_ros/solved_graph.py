@@ -21,6 +21,7 @@ import numpy as np
 from .array_types import Array, Index
 from .config import SolverConfig, SolverError, SparserConfig
 from .config.errors import SolveWarning
+from .config.option import check, walk
 from .config.solver_config import LIVE_SOLVER
 from .graph import Estimate, Graph, with_estimate
 from .graph.estimate import from_first_pose
@@ -115,7 +116,10 @@ class SolvedGraph:
         if name in graph.landmarks.names:
             marks = [graph.landmarks.names.index(name)]
         else:
-            poses = [int(self._rows(name)[pose])]
+            rows = self._rows(name)
+            if not -len(rows) <= pose < len(rows):
+                raise SolverError(f'robot {name!r} has poses 0 to {len(rows) - 1}, got {pose}')
+            poses = [int(rows[pose])]
         apart = components(graph)[[*poses, *(graph.n_poses + mark for mark in marks)]].any()
         lost = [finding.text for finding in self.judgement.undetermined
                 if apart or finding.subject == name]
@@ -186,12 +190,17 @@ def solve(graph: Graph, config: SolverConfig | None = None) -> SolvedGraph:
 
     `config` chooses otherwise, for instance `SolverConfig()`: no robust kernel, as `sparser solve`.
     What the measurements leave open, and what contradicts the others, is in the result and comes
-    as a SolveWarning. Raises SolverError or GraphError when the problem is ill-posed.
+    as a SolveWarning. Raises SolverError or GraphError when the problem is ill-posed, ConfigError
+    where the configuration is.
     """
     from .backend.observability.judgement import judge
     from .solver import SolveStatus, solve_checked
 
-    result = solve_checked(graph, LIVE_SOLVER if config is None else config)
+    config = LIVE_SOLVER if config is None else config
+    for option in walk(config):
+        value = option.default
+        check(option, value.item() if isinstance(value, np.generic) else value)
+    result = solve_checked(graph, config)
     if result.estimate is not None and not graph.anchored and graph.n_poses:
         result = replace(result, estimate=from_first_pose(graph, result.estimate))
     judgement = judge(

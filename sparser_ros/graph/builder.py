@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..array_types import Array, Index, Mask
 from ..config import GraphError
@@ -55,7 +55,7 @@ class GraphBuilder(Generic[G]):
         shift, turn = self._motions(translation, rotation)
         k = len(shift)
         rows = self._rows[self._robot(robot)]
-        stamps = np.broadcast_to(np.asarray(stamp_ns, dtype=np.int64), k)
+        stamps = _spread('stamp_ns', stamp_ns, k, dtype=np.int64)
         first = len(self._rotation)
         for row in range(k):
             before = rows[-1]
@@ -84,7 +84,7 @@ class GraphBuilder(Generic[G]):
         lever_source: ArrayLike = 0.0, lever_target: ArrayLike = 0.0,
     ) -> GraphBuilder[G]:
         """k distances between antennas; a lever arm (d,) is the antenna in its robot's frame."""
-        distance = np.atleast_1d(_bounded('distance_m', distance_m))
+        distance = _numbers('distance_m', distance_m)
         k = len(distance)
         ends = [self._ends(end, k) for end in (source, target)]
         self._add(
@@ -100,10 +100,13 @@ class GraphBuilder(Generic[G]):
 
         `sigma_m` of 0 makes a beacon's position exact. Without `rotation` the heading is free.
         """
-        where = _bounded('position', position).reshape(-1, self.dimension)
+        where = self._vectors('position', position)
         k = len(where)
         ends = self._ends(what, k)
-        if isinstance(what, str) and not np.any(np.asarray(sigma_m)):
+        if isinstance(what, str) and not np.any(_bounded('sigma_m', sigma_m)):
+            if k != 1:
+                raise GraphError(
+                    f'position: {k} rows for the exact position of {what!r}: give one, or sigma_m')
             self._beacons[what] = where[0]
         elif rotation is None:
             self._add(PointPriors, ends, self._arms(ends, 0.0), where,
@@ -118,7 +121,7 @@ class GraphBuilder(Generic[G]):
         self, what: tuple[str, ArrayLike], up: ArrayLike, *, sigma_rad: ArrayLike,
     ) -> GraphBuilder[G]:
         """The vertical as poses see it: the last axis of map (k, 3) in their body frames."""
-        seen = _bounded('up', up).reshape(-1, self.dimension)
+        seen = self._vectors('up', up)
         length = np.linalg.norm(seen, axis=1, keepdims=True)
         if np.any(length < 1e-6):
             raise GraphError('up: a direction of no length')
@@ -132,7 +135,7 @@ class GraphBuilder(Generic[G]):
         self, what: End, height_m: ArrayLike, *, sigma_m: ArrayLike, lever: ArrayLike = 0.0,
     ) -> GraphBuilder[G]:
         """k heights in map of a beacon, or of points `lever` (d,) in the frames of poses."""
-        height = np.atleast_1d(_bounded('height_m', height_m))
+        height = _numbers('height_m', height_m)
         k = len(height)
         ends = self._ends(what, k)
         self._add(
@@ -178,12 +181,18 @@ class GraphBuilder(Generic[G]):
                 raise GraphError(f'{end!r}: give a robot with the number of its pose: ({end!r}, 0)')
             self._beacons.setdefault(end, None)
             return np.full(k, ~list(self._beacons).index(end), dtype=np.int64)
+        if not isinstance(end, (tuple, list)) or len(end) != 2:
+            raise GraphError(
+                f'{end!r}: give the name of a beacon, or a robot with the number of its pose')
         robot, numbers = end
         if robot not in self._robots:
             raise GraphError(
                 f'no robot {robot!r}: add its odometry first; there are {self._robots}')
         rows = self._rows[self._robots.index(robot)]
-        wanted = np.broadcast_to(np.asarray(numbers, dtype=np.int64), k)
+        wanted = np.asarray(numbers)
+        if wanted.size and wanted.dtype.kind not in 'iu':
+            raise GraphError(f'robot {robot!r}: poses are numbered 0, 1, 2, …, got {numbers!r}')
+        wanted = _spread(f'poses of robot {robot!r}', wanted, k, dtype=np.int64)
         if np.any((wanted < -len(rows)) | (wanted >= len(rows))):
             raise GraphError(f'robot {robot!r} has poses 0 to {len(rows) - 1}, got {end[1]}')
         return np.array([rows[number] for number in wanted.tolist()], dtype=np.int64)
@@ -195,12 +204,20 @@ class GraphBuilder(Generic[G]):
 
     def _arms(self, end: Index, arm: ArrayLike) -> Array:
         """(k, d): a lever arm at poses, zero at beacons."""
-        arms = np.broadcast_to(np.asarray(arm, dtype=float), (len(end), self.dimension))
+        arms = _spread('lever arm', _bounded('lever arm', arm), (len(end), self.dimension))
         return np.where((end >= 0)[:, None], arms, 0.0)
 
     def _motions(self, translation: ArrayLike, rotation: ArrayLike) -> tuple[Array, Array]:
-        shift = _bounded('translation', translation).reshape(-1, self.dimension)
+        shift = self._vectors('translation', translation)
         return shift, self._turns(rotation, len(shift))
+
+    def _vectors(self, name: str, values: ArrayLike) -> Array:
+        """(k, d) of one row or several; GraphError where they are not d long."""
+        array = _bounded(name, values)
+        if array.size and (array.ndim > 2 or array.shape[-1:] != (self.dimension,)):
+            raise GraphError(f'{name}: expected {self.dimension} numbers for each measurement, '
+                             f'got an array of shape {array.shape}')
+        return array.reshape(-1, self.dimension)
 
     def _turns(self, rotation: ArrayLike, k: int) -> Array:
         """(k, d, d) of angles, rotation vectors or matrices."""
@@ -240,7 +257,10 @@ class GraphBuilder(Generic[G]):
 
 def _bounded(name: str, values: ArrayLike) -> Array:
     """An argument as an array; GraphError where it is not finite, or beyond all sizes."""
-    array = np.asarray(values, dtype=float)
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise GraphError(f'{name}: expected numbers, got {values!r}') from None
     wrong = ~(np.abs(array) <= MOST_LENGTH_M)
     if np.any(wrong):
         raise GraphError(
@@ -249,9 +269,29 @@ def _bounded(name: str, values: ArrayLike) -> Array:
     return array
 
 
+def _numbers(name: str, values: ArrayLike) -> Array:
+    """(k,) of one number or several."""
+    array = np.atleast_1d(_bounded(name, values))
+    if array.ndim > 1:
+        raise GraphError(f'{name}: expected one number for each measurement, got an array of '
+                         f'shape {array.shape}')
+    return array
+
+
+def _spread(
+    name: str, values: ArrayLike, shape: Any, dtype: DTypeLike | None = None
+) -> NDArray[Any]:
+    """One value, or one for each measurement, in that shape; GraphError where they differ."""
+    try:
+        return np.broadcast_to(np.asarray(values, dtype=dtype), shape)
+    except (TypeError, ValueError):
+        raise GraphError(f'{name}: expected one value, or an array of shape {shape}, got one of '
+                         f'shape {np.shape(values)}') from None
+
+
 def _precision(name: str, sigma: ArrayLike, k: int) -> Array:
     """(k,) 1 / sigma^2; GraphError where a sigma is not positive or beyond all sizes."""
-    values = np.broadcast_to(_bounded(name, sigma), k)
+    values = _spread(name, _bounded(name, sigma), k)
     if not np.all(values > 0):
         raise GraphError(f'{name}: a standard deviation must be positive, got {values.min()}')
     if np.any(values < 1 / MOST_LENGTH_M):

@@ -107,13 +107,17 @@ class Graph(MeasurementTables):
 
     def validate(self) -> Graph:
         """Return self, or raise GraphError naming table, row and column of the first fault."""
-        for name, table in self.tables().items():
+        for name, table in {'poses': self.poses, **self.tables()}.items():
             for column, declared in table.columns().items():
                 values = getattr(table, column)
                 for wrong, fault in self._faults(values, declared):
                     if np.any(wrong):
                         row = int(np.argwhere(wrong)[0, 0])
                         raise GraphError(f'{name}[{row}].{column} {fault.format(values[row])}')
+        lost = self.landmarks.fixed & ~np.isfinite(self.landmarks.position).all(axis=1)
+        if np.any(lost):
+            name = self.landmarks.names[int(np.argmax(lost))]
+            raise GraphError(f'landmark {name} has a known position that is not finite')
         if self.levelled and self.dimension == 2:
             raise GraphError('verticals and heights need dimension 3: the plane has none')
         self._validate_scales()

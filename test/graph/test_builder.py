@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sparser_ros import Graph, read, solve
-from sparser_ros.config import GraphError
+from sparser_ros.config import ConfigError, GraphError, RobustConfig, SolverConfig, SolverError
+from sparser_ros.graph import Landmarks
 
 SIDE, STEPS = 10.0, 40
 BEACONS = {'a': (2.0, 3.0), 'b': (12.0, -1.0), 'c': (4.0, 13.0)}
@@ -101,10 +102,55 @@ def test_space_closures_and_pose_priors():
      'translation: inf is not'),
     (lambda b: b.add_odometry('A', [1.0, 0.0], 0.0, sigma_m=1, sigma_rad=1e-200),
      'sigma_rad: 1e-200 is below'),
+    (lambda b: b.add_odometry('A', np.ones((4, 3)), 0.0, sigma_m=1, sigma_rad=1),
+     r'translation: expected 2 numbers .* \(4, 3\)'),
+    (lambda b: b.add_vertical(('A', 0), np.ones((2, 3)), sigma_rad=1), 'up: expected 2 numbers'),
+    (lambda b: b.add_prior('a', np.ones((2, 2))), "position: 2 rows for the exact .* 'a'"),
+    (lambda b: b.add_prior('a', np.ones(4), sigma_m=1), 'position: expected 2 numbers'),
+    (lambda b: b.add_range(('A', [True, False]), 'a', [1.0, 2.0], sigma_m=1), 'are numbered 0, 1'),
+    (lambda b: b.add_range(('A', 1.7), 'a', 1.0, sigma_m=1), 'are numbered 0, 1, 2, …, got 1.7'),
+    (lambda b: b.add_range(('A', [0, 1, 2]), 'a', [1.0, 2.0], sigma_m=1),
+     r"poses of robot 'A': expected one value, or .* shape 2, got one of shape \(3,\)"),
+    (lambda b: b.add_range(('A', 0), 'a', 1.0, sigma_m=[1, 2]), 'sigma_m: expected one value'),
+    (lambda b: b.add_range(('A', 0), 'a', 1.0, sigma_m=1, lever_source=[1, 2, 3]), 'lever arm: ex'),
+    (lambda b: b.add_range(('A', 0), 'a', 'abc', sigma_m=1), 'distance_m: expected numbers, got'),
+    (lambda b: b.add_range(('A', [0, 1]), 'a', [[1.0], [2.0]], sigma_m=1), 'expected one number'),
+    (lambda b: b.add_range(('A', 1, 2), 'a', 1.0, sigma_m=1), 'give the name of a beacon'),
+    (lambda b: b.add_odometry('A', [1.0, 0.0], 0.0, sigma_m=1, sigma_rad=1, stamp_ns=[1, 2]),
+     'stamp_ns: expected one value'),
 ])
 def test_mistakes_are_named(call, message):
     with pytest.raises(GraphError, match=message):
         call(filled()[0])
+
+
+@pytest.mark.parametrize(('config', 'message'), [
+    (SolverConfig(init='xyz'), "init: 'xyz' is not one of"),
+    (SolverConfig(robust=RobustConfig(kernel='xyz')), "robust.kernel: 'xyz'"),
+    (SolverConfig(robust=RobustConfig(kernel='gm', threshold=0.0)), 'robust.threshold: 0.0 is b'),
+    (SolverConfig(seed=-1), 'seed: -1 is below'), (SolverConfig(rank=2.5), 'rank: expected int'),
+    (SolverConfig(time_limit_s=-1), 'time_limit_s: -1.0 is below')])
+def test_a_configuration_out_of_its_bounds_is_refused(config, message):
+    with pytest.raises(ConfigError, match=message):
+        solve(filled()[0].build(), config)
+
+
+def test_a_pose_that_is_not_there_has_no_covariance():
+    solved = solve(filled()[0].build(), SolverConfig(seed=np.int64(1)))
+    with pytest.raises(SolverError, match='has poses 0 to 40, got 99'):
+        solved.covariance('A', 99)
+
+
+@pytest.mark.parametrize(('part', 'message'), [
+    (lambda g: {'poses': g.poses.replaced(translation=g.poses.translation * np.nan)},
+     r'poses\[0\].translation is not finite'),
+    (lambda g: {'landmarks': Landmarks(('a',), np.array([[np.nan, 1]]), np.array([True]))},
+     'landmark a has a known position that is not finite')])
+def test_places_that_are_not_finite_are_refused(part, message):
+    graph = filled()[0].build()
+    graph = graph.replaced(ranges=graph.ranges.take(graph.ranges.target == -1))
+    with pytest.raises(GraphError, match=message):
+        solve(graph.replaced(**part(graph)))
 
 
 def test_extreme_tables_are_refused_by_name():
