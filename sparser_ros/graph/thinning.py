@@ -3,7 +3,7 @@
 A pose goes between two that stay. Its two odometry edges become one, and what was measured at it
 moves to the nearer of its neighbours, with the odometry between the two in its lever arms
 (docs/method.md, section 11). That is exact in geometry. The noise of that odometry is added to the
-variance of what moved, so that a thinned graph never claims to know more than the whole one.
+variance of what moved; correlations that one weight cannot hold are left out.
 """
 
 from __future__ import annotations
