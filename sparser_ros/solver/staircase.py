@@ -63,8 +63,12 @@ def assess(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Assessm
 
     A run that costs more than a relaxation known already, its own or that of the thinned graph it
     came from, is not tested: it cannot be certified. From an estimate that was given nothing is
-    climbed: the bound is what the failed test still proves. Costs are never below zero.
+    climbed: the bound is what the failed test still proves. Costs are never below zero. Nothing is
+    begun after the deadline.
     """
+    def late() -> bool:
+        return time.perf_counter() > context.deadlines.end
+
     certifier = Certifier(context.schur)
     refined, relaxed, thinned = trajectory.refined, trajectory.relaxed, trajectory.thinned
     climbs = trajectory.init != 'initial'
@@ -73,16 +77,17 @@ def assess(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Assessm
     loose = by_thinned and thinned is not None and thinned.gain > tolerance
     below = relaxed is not None and refined.cost - relaxed.cost > tolerance
     certificate: Certificate | None = None
-    if not climbs or not (loose or below):
+    if not late() and (not climbs or not (loose or below)):
         certificate = certifier.test(refined.y, directions=not (climbs and by_thinned))
     lower = -math.inf if certificate is None else certificate.lower_bound
-    if climbs and (certificate is None or not certificate.certified):
+    if climbs and not late() and (certificate is None or not certificate.certified):
         top = _climb(
             context, plan, trajectory, certifier, certificate if relaxed is None else None)
         relaxed, lower = top.run, max(lower, top.lower_bound)
-        other = round_and_refine(context, plan, top.run)
-        if other.cost < refined.cost:
-            refined = other
+        if not late():
+            other = round_and_refine(context, plan, top.run)
+            if other.cost < refined.cost:
+                refined = other
     gap = max(refined.cost - max(lower, 0.0), 0.0)
     return Assessment(
         refined, relaxed, gap, gap <= certifier.tolerance(refined.cost),

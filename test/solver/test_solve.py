@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from sparser_ros.graph import PointPriors, cost, empty_graph, estimate_of
 from sparser_ros.graph.parts import components, extract
 from sparser_ros.io.simulation import Simulation, graph_of
 from sparser_ros.solver import SolveStatus, solve, solve_checked
+from sparser_ros.solver.certificate import Certifier
 from sparser_ros.solver.start import odometry_estimate
 from sparser_ros.solver.warm_up import warm_up
 
@@ -101,6 +103,8 @@ def test_limits_keep_the_best_iterate():
     assert np.all(np.isfinite(stopped.estimate.points))
     late = solve(graph, SolverConfig(time_limit_s=1e-9))
     assert late.status is SolveStatus.TIME_LIMIT
+    with patch.object(Certifier, 'test', side_effect=AssertionError('begun after the deadline')):
+        assert not solve(graph, SolverConfig(time_limit_s=1e-9, certify=True)).stats.certified
     robust = SolverConfig(time_limit_s=1e-9, robust=RobustConfig(kernel='gm', gnc=True))
     assert solve_checked(graph, robust).status is SolveStatus.TIME_LIMIT
     best = solve(graph, EXACT).stats.cost_relaxed
