@@ -173,6 +173,10 @@ class Frontend:
         rotation, translation = self._space.arrays([track.poses[-1]])
         return track.stamps[-1], rotation[0], translation[0]
 
+    def begun_anew_since(self, robot: str, stamp_ns: int) -> bool:
+        """Whether odometry of a robot, which has some, has lost its frame after an instant."""
+        return self._tracks[self._numbers[robot]].segment_begin_ns > stamp_ns
+
     def recorded_odometry(self) -> dict[str, RecordedOdometry]:
         """Recorded odometry of every robot."""
         return dict(zip(

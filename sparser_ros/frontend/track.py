@@ -292,6 +292,11 @@ class Track:
         return self.keyframes.segments[after - 1] if after else -1
 
     @property
+    def segment_begin_ns(self) -> int:
+        """Stamp of the first keyframe of the newest segment; there must be one."""
+        return self.keyframes.stamps[bisect.bisect_left(self.keyframes.segments, self.segment)]
+
+    @property
     def recorded(self) -> RecordedOdometry:
         """The messages and keyframes so far, which do not change any more.
 

@@ -67,6 +67,8 @@ class Publishers:
         self._covariances: Covariances | None = None
         self._keyframe_xyz: dict[str, Array] = {}
         """Newest keyframe of each robot with a pose, (3,); `_covariances` are of these."""
+        self._keyframe_ns: dict[str, int] = {}
+        """Their stamps."""
         self.corrections_m: dict[str, float] = {}
         """How far the last solution moved each robot in `map`."""
         self.map_to_odom = MapToOdom()
@@ -113,9 +115,10 @@ class Publishers:
         self.map_to_odom.update(transforms)
         self._transforms = {robot: self._transform(robot, T) for robot, T in transforms.items()}
         self._covariances = solution.covariances
-        self._keyframe_xyz = {
-            robot: xyz(solution.estimate.translation[row:row + 1])[0]
-            for robot, row in picture.newest_rows(solution, graph, Fix.FLOAT).items()}
+        rows = picture.newest_rows(solution, graph, Fix.FLOAT)
+        self._keyframe_xyz = {robot: xyz(solution.estimate.translation[row:row + 1])[0]
+                              for robot, row in rows.items()}
+        self._keyframe_ns = {robot: int(graph.poses.stamp_ns[row]) for robot, row in rows.items()}
         jobs: dict[tuple[str, str], Callable[[], None]] = {}
         laid = solution.laid
         for robot in self._stated:
@@ -141,9 +144,16 @@ class Publishers:
             self._last_markers_s = begin_s
             self._publish_markers(solution)
 
+    def begun_anew(self, robot: str) -> bool:
+        """Whether a robot's odometry has another frame than in the newest solution, so that the
+        two together say nothing of where it is."""
+        stamp_ns = self._keyframe_ns.get(robot)
+        return stamp_ns is not None and self._pipeline.frontend.begun_anew_since(robot, stamp_ns)
+
     def broadcast(self, withheld: Callable[[str], bool]) -> None:
         """Send map -> odom of every located robot that is not withheld, stamped ahead of now."""
-        sent = [robot for robot in self.map_to_odom.transforms if not withheld(robot)]
+        sent = [robot for robot in self.map_to_odom.transforms
+                if not withheld(robot) and not self.begun_anew(robot)]
         if not sent or not self._config.node.publish.tf:
             return
         stamp = self.map_to_odom.next_stamp_ns(
@@ -174,7 +184,7 @@ class Publishers:
         """
         for robot, transform in self.map_to_odom.transforms.items():
             publisher = self._odometry[robot]
-            if not publisher.get_subscription_count() or withheld(robot):
+            if not publisher.get_subscription_count() or withheld(robot) or self.begun_anew(robot):
                 continue
             newest = self._pipeline.frontend.latest_odometry(robot)
             if newest is None or newest[0] == self._odometry_ns.get(robot):
@@ -206,7 +216,7 @@ class Publishers:
         self._jobs.clear()
         self._markers_due = None
         self.map_to_odom.clear(restart_stamps=restart_stamps)
-        self._stated, self.corrections_m = {}, {}
+        self._stated, self.corrections_m, self._keyframe_ns = {}, {}, {}
         frame, now = self._config.frames.map, self._now_ns()
         none = np.zeros(0, dtype=np.int64)
         for publisher in self._paths.values():
@@ -226,7 +236,7 @@ class Publishers:
     def _publish_pose(self, robot: str) -> None:
         newest = self._pipeline.frontend.latest_odometry(robot)
         transform = self._stated.get(robot)
-        if newest is not None and transform is not None:
+        if newest is not None and transform is not None and not self.begun_anew(robot):
             self._poses[robot].publish(
                 self._pose(PoseWithCovarianceStamped(), robot, transform, newest))
 

@@ -29,6 +29,8 @@ MOST_TEXT = 600
 """Characters of the text of `~/status`: what a terminal shows in a few lines."""
 LONG_CALLBACK_S = 0.02
 """From when the longest callback is a warning."""
+BEGUN_ANEW = ('its odometry has begun anew since the newest solution: a solve must place it again, '
+              'with its next ranges')
 STATE_NAMES = {getattr(SolverStatus, f'STATE_{name.upper()}'): name for name in (
     'waiting', 'running', 'paused', 'degraded', 'error')}
 
@@ -123,6 +125,9 @@ class StatusPublisher:
             known.update({r.robot: (r.location.value, r.missing) for r in solution.robots})
             fixes = solution.fixes
             covariances, protection = solution.covariances, solution.protection
+        anew = dict.fromkeys(filter(self._outputs.begun_anew, known))
+        known.update(dict.fromkeys(anew, (Location.UNLOCATED.value, BEGUN_ANEW)))
+        fixes = {**fixes, **dict.fromkeys(anew, Fix.NONE)}
         message.robots = len(known)
         message.robots_located = sum(
             state == Location.LOCATED.value for state, _ in known.values())
@@ -132,11 +137,11 @@ class StatusPublisher:
         message.robot_fix = [int(fixes.get(robot, Fix.NONE)) for robot in known]
         message.robot_correction_m = [
             self._outputs.corrections_m.get(robot, math.nan) for robot in known]
-        both = [sigmas(covariances, robot) for robot in known]
+        both = [sigmas(None if robot in anew else covariances, robot) for robot in known]
         message.robot_sigma_m = [position for position, _ in both]
         message.robot_sigma_rad = [rotation for _, rotation in both]
-        levels = [(math.inf, math.nan) if protection is None else protection.of(robot)
-                  for robot in known]
+        levels = [(math.inf, math.nan) if protection is None or robot in anew
+                  else protection.of(robot) for robot in known]
         message.robot_protection_m = [horizontal for horizontal, _ in levels]
         message.robot_protection_z_m = [vertical for _, vertical in levels]
         message.alert_limit_m = config.backend.observability.alert_limit_m

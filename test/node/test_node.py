@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from nav_msgs.msg import Odometry
-from node_world import SCENE, SECOND, START_S, Scene, World, transform_of
+from node_world import SCENE, SECOND, START_S, Scene, World, odometry_message, transform_of
 
 from sparser_ros.io import pyfg
 from sparser_ros.io.simulation import node_config
@@ -261,6 +261,33 @@ def test_pause_keeps_data_and_solve_answers(lived):
     assert lived.node.pipeline.solution.sequence > before
     assert lived.call('pause', False).success
     assert lived.until(lambda: lived.status.state != lived.status.STATE_PAUSED)
+
+
+def test_a_robot_whose_odometry_begins_anew_is_nowhere_until_it_is_solved(lived):
+    """Paused it stays so: what is published in map is of the odometry before."""
+    assert lived.call('pause', True).success
+    heard = []
+    listener = lived.friend.create_subscription(
+        Odometry, '/sparser/odometry/A', heard.append, 10)
+    lived.spin(0.5)
+    assert heard and lived.status.robot_states == ['located'] * 2
+    end = max(stamp for _, stamp in lived.scene.odometry)
+    for number in range(20):
+        lived.send('/A/odom', odometry_message(
+            'A', end + (number + 1) * SECOND // 10, (500.0, 0.0, 0.0), (0, 0, 0, 1),
+            np.eye(6) * 1e-4))
+    assert lived.until(lambda: lived.status.robot_states == ['unlocated', 'located'])
+    assert 'begun anew' in lived.status.robot_missing[0] and not lived.status.robot_fix[0]
+    assert math.isinf(lived.status.robot_sigma_m[0]) and lived.status.robots_located == 1
+    lived.spin(0.3)  # what was on its way
+    count, poses = len(lived.transforms()), len(lived.heard['/sparser/pose/A'])
+    lived.node.outputs.publish(lived.node.pipeline.solution)
+    assert lived.until(lambda: len(lived.transforms()) > count + 5)
+    assert {frame for _, frame, _ in lived.transforms()[count:]} == {'B/odom'}
+    assert len(lived.heard['/sparser/pose/A']) == poses
+    assert all(abs(one.pose.pose.position.x) < 200.0 for one in heard)
+    lived.friend.destroy_subscription(listener)
+    assert lived.call('pause', False).success
 
 
 def test_reset_withdraws_everything(lived):
