@@ -59,7 +59,7 @@ class SparserNode(Node):
         super().__init__(name, **options)
         self.parameters = Parameters(self)
         self.times = CallbackTimes(self._raised, self.context.ok)
-        self._epochs_before = 0
+        self._next_epoch = 0
         self._configured: Entities | None = None
         self._active: Entities | None = None
         self.parameters.changed = self.times.timed('configure', self._configure)
@@ -80,7 +80,8 @@ class SparserNode(Node):
         if config.node.map_file:
             config = saving.with_beacons(config, config.node.map_file)
         self._configured = Entities(self)
-        self.pipeline = Pipeline(config, deserialise, self._journal_folder(config))
+        self.pipeline = Pipeline(
+            config, deserialise, self._journal_folder(config), self._next_epoch)
         recording = self.pipeline.recording
         if recording.words:
             self.get_logger().info(recording.words)
@@ -140,7 +141,7 @@ class SparserNode(Node):
         if self._configured is None:
             return
         gc.unfreeze()
-        self._epochs_before = self._epoch + 1
+        self._next_epoch = self.pipeline.worker.epoch + 1
         self.pipeline.close()
         self._configured.destroy()
         self._configured = None
@@ -216,13 +217,7 @@ class SparserNode(Node):
             self.outputs.work()
 
     def _report(self) -> None:
-        self._status.report(self._latency_s, self._epoch)
-
-    @property
-    def _epoch(self) -> int:
-        """Frames of `map` so far: those of the back-end, and one for every reset."""
-        solution = self.pipeline.solution
-        return self._epochs_before + (0 if solution is None else solution.epoch)
+        self._status.report(self._latency_s)
 
     def _diagnose(self) -> None:
         # What is alive now mostly stays; frozen, it costs later collections no time: a full one
@@ -278,7 +273,6 @@ class SparserNode(Node):
         """
         self.get_logger().warning(f'reset: {why}')
         gc.unfreeze()
-        self._epochs_before = self._epoch + 1
         self.pipeline.reset(config)
         self.outputs.clear(restart_stamps=restart_stamps)
         self.alarms.clear()

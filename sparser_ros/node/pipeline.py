@@ -35,11 +35,13 @@ class Pipeline:
     """Data in, solutions out; nothing here blocks."""
 
     def __init__(
-        self, config: SparserConfig, deserialise: Deserialise, folder: Path | None = None
+        self, config: SparserConfig, deserialise: Deserialise, folder: Path | None = None,
+        epoch: int = 0,
     ) -> None:
-        """`folder` holds the journal; `deserialise(type, bytes)` makes objects of messages."""
+        """`folder` holds the journal; `deserialise(type, bytes)` makes objects of messages; `epoch`
+        is the number of a new frame of map."""
         self._deserialise = deserialise
-        self.recording = Recording(config, folder, deserialise)
+        self.recording = Recording(config, folder, deserialise, epoch)
         session = self.recording.session
         self.frontend = self.recording.frontend
         # The same radios for back-end and front-end, whose session may have begun with others.
@@ -48,7 +50,7 @@ class Pipeline:
         """What the operator has said about measurements."""
         self.worker = SolverWorker(
             config, session.increments, session.kept, session.rulings,
-            self.frontend.thinnings, paused=config.node.start_paused)
+            self.frontend.thinnings, epoch=session.epoch, paused=config.node.start_paused)
         self.paused = config.node.start_paused
         """Whether data are kept and nothing is solved but on request."""
         self.solution: Solution | None = None
@@ -216,6 +218,11 @@ class Pipeline:
         return solution
 
     @property
+    def epoch(self) -> int:
+        """Number of the frame of `map` that `solution`, or the first one to come, is in."""
+        return self.worker.epoch if self.solution is None else self.solution.epoch
+
+    @property
     def up_to_date(self) -> bool:
         """True when the newest solution includes everything handed over, every thinning too."""
         if self._thinning is not None or self._coming is not None:
@@ -247,8 +254,8 @@ class Pipeline:
         if self.rulings != self.rulings.lasting():
             self.rulings = self.rulings.lasting()
             self.worker.rule(self.rulings)
-        self.recording.restart(self.rulings)
         self.worker.reset()
+        self.recording.restart(self.rulings, self.worker.epoch)
         self._begin()
 
     def configure(self, config: SparserConfig) -> None:

@@ -49,7 +49,7 @@ class StatusPublisher:
         self._diagnostics = node.create_publisher(
             DiagnosticArray, '/diagnostics', STATUS, event_callbacks=NO_EVENTS)
 
-    def report(self, latency_s: float, epoch: int) -> None:
+    def report(self, latency_s: float) -> None:
         """Publish `~/status`; `latency_s` is the age of the newest solution's data when it came."""
         pipeline, alarms = self._pipeline, self._alarms
         solution, worker = pipeline.solution, pipeline.worker.state
@@ -67,7 +67,7 @@ class StatusPublisher:
         message.solving = worker.busy
         message.worker_restarts = worker.restarts
         message.callback_errors = sum(self._times.errors.values())
-        message.latency, message.map_epoch = latency_s, epoch
+        message.latency, message.map_epoch = latency_s, pipeline.epoch
         message.solution_age_s = alarms.staleness.solution_age_s
         message.data_age_s = alarms.staleness.data_age_s
         message.findings = [finding.text for finding in alarms.findings]

@@ -109,10 +109,12 @@ def test_a_map_is_saved_by_name_and_loaded_into_the_running_node(tmp_path):
                            and world.status.map_epoch > before)
         world.map_of(scene.events[half:])
         assert_beacons_at(found, world)
+        epoch = world.status.map_epoch
     with World({**folders, 'node.journal.resume': True}) as world:
         world.solved()
         world.located()
         assert not [text for text in world.status.findings if 'goes on with' in text]
+        assert world.status.map_epoch == epoch > 0
         assert_beacons_at(found, world)
 
 

@@ -47,6 +47,8 @@ class Session:
     """How it began: the configuration, rulings and constant transforms known before."""
     number: int = -1
     """In the journal; -1 = it is not there yet."""
+    epoch: int = 0
+    """Number of its newest frame of `map`."""
     damaged: bool = False
     """Whether some of its records cannot be read."""
     next_number: int = 0
@@ -69,8 +71,11 @@ class Recording:
     """The journal of the node; all methods belong to one thread, and none waits for the disk."""
 
     def __init__(self, config: SparserConfig, folder: Path | None,
-                 deserialise: Deserialise) -> None:
-        """Begin or go on with a session; without a folder nothing is kept."""
+                 deserialise: Deserialise, epoch: int = 0) -> None:
+        """Begin or go on with a session; without a folder nothing is kept.
+
+        `epoch` is the least number of a frame of `map` that no journal knows.
+        """
         self._config = config
         self._folder = None if folder is None else folder.expanduser().absolute()
         self._problem = ''
@@ -78,7 +83,7 @@ class Recording:
         self._pending: list[tuple[str, str, int, bytes]] = []
         self._bytes = self._next_session = 0
         """Of messages since the newest state; a number that no session has."""
-        self.session = Session(begin_values(config))
+        self.session = Session(begin_values(config, epoch=epoch), epoch=epoch)
         self.frontend, self.inputs = Frontend(config), Inputs(config)
         self.resumed = False
         """Whether the session was there."""
@@ -106,7 +111,7 @@ class Recording:
             self._writer = Writer(folder, options.max_mb)
             self._writer.inbox.put(self.session.number)
             if fresh:
-                self._write(journal.BEGIN, self.session.begin)
+                self._write(journal.BEGIN, {**self.session.begin, 'epoch': self.session.epoch})
             if fresh and self.resumed:
                 self._write_state(self.session.increments)
         except OSError as error:
@@ -117,6 +122,8 @@ class Recording:
         session = newest(folder)
         if session is not None:
             self.frontend, self.inputs = resumed(session, self._config, deserialise)
+            if session.kept is None:
+                session.epoch = max(session.epoch + 1, self.session.epoch)
             self.session, self.resumed = session, True
             self._bytes = sum(len(message[3]) for record in session.records
                               for message in record.body)
@@ -169,9 +176,10 @@ class Recording:
             self._write_state(increments)
 
     def keep_map(self, kept: KeptMap | None) -> None:
-        """Write the newest verdict in place of the one before, if it is another."""
+        """Write the newest verdict in place of the one before, if it, or its frame, is another."""
         if self._writer is None or kept is None or (
-                self._kept is not None and kept.message is self._kept.message):
+                self._kept is not None and kept.message is self._kept.message
+                and kept.epoch == self._kept.epoch):
             return
         self._kept = kept
         body = (kept.message, kept.epoch, kept.thinnings, wire.fingerprint(*MAP_ROOMS))
@@ -183,8 +191,8 @@ class Recording:
             return -1
         return self._write(journal.RULINGS, rulings.values())
 
-    def restart(self, rulings: Rulings) -> None:
-        """All data are forgotten; the front-end begins another session."""
+    def restart(self, rulings: Rulings, epoch: int = 0) -> None:
+        """All data are forgotten; the front-end begins another session, in another frame."""
         self._kept = None
         if self._writer is None:
             return
@@ -193,7 +201,7 @@ class Recording:
         # A front-end that was resumed has the values with which it began, whatever the parameters.
         before, config = self.session, self.frontend.config
         self.session = Session(
-            {**begin_values(config, rulings, dict(self.frontend.frames.parents)),
+            {**begin_values(config, rulings, dict(self.frontend.frames.parents), epoch),
              LOADED: config.radios != self._config.radios, FORGETS: True},
             self._next_session, next_number=before.next_number, notes=before.notes)
         self._next_session, self._bytes = self._next_session + 1, 0
@@ -252,11 +260,12 @@ def _graph(increments: list[Increment]) -> bytes:
 
 def begin_values(
     config: SparserConfig, rulings: Rulings = NO_RULINGS,
-    frames: Mapping[str, tuple[str, Pose]] | None = None,
+    frames: Mapping[str, tuple[str, Pose]] | None = None, epoch: int = 0,
 ) -> dict[str, Any]:
-    """How a session begins: a configuration, and perhaps rulings and constant transforms from
-    before."""
-    return {'config': asdict(config), 'rulings': rulings.values(), 'frames': frames or {}}
+    """How a session begins: a configuration, the number of its first frame of `map`, and perhaps
+    rulings and constant transforms from before."""
+    return {'config': asdict(config), 'rulings': rulings.values(), 'frames': frames or {},
+            'epoch': epoch}
 
 
 # -- reading
@@ -277,9 +286,10 @@ def newest(folder: Path) -> Session | None:
 
 def _session(number: int, path: Path) -> Session | None:
     records, damaged = journal.read(path)
-    kept, notes = None, []
+    kept, notes, epoch = None, [], None
     if records and records[0].kind == journal.MAP:
         *body, version = records.pop(0).body
+        epoch = body[1]
         kept = KeptMap(*body) if version == wire.fingerprint(*MAP_ROOMS) else None
         notes = [] if kept else ['the map as it was is of another version of this package']
     if MAP_NUMBER in damaged:
@@ -306,7 +316,8 @@ def _session(number: int, path: Path) -> Session | None:
         notes.append(f'{lost} messages are not in {path}: it could not be written then')
     last = records[-1]
     return Session(
-        begin, number, bool(damaged), last.number + 1, last.before + len(_messages(last)),
+        begin, number, begin.get('epoch', 0) if epoch is None else epoch, bool(damaged),
+        last.number + 1, last.before + len(_messages(last)),
         None if state is None else state.body, messages,
         [wire.unpack(record.body) for record in graph], kept,
         Rulings.from_values(rulings), [f'lost from the journal: {text}' for text in notes])

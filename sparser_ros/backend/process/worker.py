@@ -85,9 +85,10 @@ class SolverWorker:
     def __init__(
         self, config: SparserConfig, increments: Sequence[Increment] = (),
         kept: KeptMap | None = None, rulings: Rulings = NO_RULINGS, thinnings: int = 0,
-        *, paused: bool = False,
+        *, epoch: int = 0, paused: bool = False,
     ) -> None:
-        """Where a session goes on: increments, map, rulings, how often the graph was thinned."""
+        """Where a session goes on: increments, map, rulings, how often the graph was thinned, and
+        the number of the frame of map."""
         self.lock = threading.RLock()
         self._config = config
         self._increments = list(increments)
@@ -100,10 +101,9 @@ class SolverWorker:
         """The newest verdict that tells of the map, for whoever begins with the present graph."""
         self.bound: Bound | None = None
         """What is proved of the map of an audit; None = nothing yet."""
-        self._generation = self._epoch = 0
+        self._generation, self._epoch = 0, epoch
         self._rulings, self._thinnings, self._paused = rulings, thinnings, paused
         if kept is not None:
-            self._epoch = kept.epoch
             self._verdict_message = wire.verdict_message(kept.verdict, NO_REQUEST)
         self._request = self._answered = -1
         self._audit_request = self._audited = -1
@@ -163,6 +163,12 @@ class SolverWorker:
             return done and (self._audit_request < request or self._audited >= request)
 
     @property
+    def epoch(self) -> int:
+        """Number of the newest frame of map; each reset begins another."""
+        with self.lock:
+            return self._epoch
+
+    @property
     def kept_map(self) -> KeptMap | None:
         """What a journal keeps of the map; None before the first audit."""
         with self.lock:
@@ -181,7 +187,7 @@ class SolverWorker:
         """Forget all increments and solutions; the next increment has sequence 0."""
         with self.lock:
             self._generation += 1
-            self._epoch = self._thinnings = 0
+            self._epoch, self._thinnings = self._epoch + 1, 0
             self._increments, self.newest, self._fresh = [], None, False
             self._solution_message = self._verdict_message = b''
             self.bound, self._failed = None, ''

@@ -161,7 +161,7 @@ def test_a_reset_begins_a_session_of_its_own(tmp_path, recording):
     """That before keeps the messages since its last take."""
     parameters, messages = recording
     run = Run(parameters, tmp_path).play(messages[:310])
-    run.recording.restart(run.start.rulings)
+    run.recording.restart(run.start.rulings, epoch=4)
     run.frontend.reset()
     run.increments.clear()
     run.play(messages[310:700], 310).close()
@@ -169,6 +169,8 @@ def test_a_reset_begins_a_session_of_its_own(tmp_path, recording):
         messages[:310], messages[310:700]]
     back = Run(parameters, tmp_path, resume=True).close()
     assert same(back.graph, run.graph) and back.start.messages == len(messages[310:700])
+    # No map of the session before is kept: whatever comes is another one.
+    assert back.start.epoch == 5
 
 
 def test_what_was_forgotten_does_not_come_back(tmp_path, recording):
@@ -313,6 +315,8 @@ def session(request, tmp_path_factory):
         run.frontend.thinnings))
     run.close()
     assert bool(run.frontend.thinnings) == bool(request.param)
+    # Its number goes with the map.
+    assert kept(folder / 'journal').epoch == 3
     path, = (folder / 'journal').glob('*.journal')
     return parameters, path, len(messages), run.graph
 
