@@ -161,6 +161,13 @@ class SparserConfig:
         result.__dict__['_named'] = {**self._named, 'radios': other.radio_specs()}
         return result
 
+    def within(self, session: SparserConfig) -> SparserConfig:
+        """The same with the radios and frames of a session that goes on, for its front-end knows no
+        others."""
+        result = self.with_radios_of(session)
+        object.__setattr__(result, 'frames', session.frames)
+        return result
+
     def claims_gravity(self, robot: str) -> bool:
         """Whether the odometry of a robot says where up is."""
         return self.dimension == 3 and self.odometry.vertical_of.get(

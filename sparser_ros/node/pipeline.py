@@ -44,8 +44,7 @@ class Pipeline:
         self.recording = Recording(config, folder, deserialise, epoch)
         session = self.recording.session
         self.frontend = self.recording.frontend
-        # The same radios for back-end and front-end, whose session may have begun with others.
-        self.config = config = config.with_radios_of(self.frontend.config)
+        self.config = config = config.within(self.frontend.config)
         self.rulings = session.rulings
         """What the operator has said about measurements."""
         self.worker = SolverWorker(
@@ -260,7 +259,7 @@ class Pipeline:
 
     def configure(self, config: SparserConfig) -> None:
         """Apply changed live options from the next solve on."""
-        self.config = config.with_radios_of(self.frontend.config)
+        self.config = config.within(self.frontend.config)
         self.worker.configure(self.config)
 
     def close(self) -> None:
