@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,7 @@ class SparserNode(Node):
         self._next_epoch = 0
         self._configured: Entities | None = None
         self._active: Entities | None = None
+        self._commands: Services | None = None
         self.parameters.changed = self.times.timed('configure', self._configure)
         if begin:
             self.configure()
@@ -132,8 +133,12 @@ class SparserNode(Node):
         if drain:
             self.inputs.drain()
             self.pipeline.intake()
+        owing = [] if self._commands is None else self._commands.end()
+        for entities in (self._active, self._configured):
+            if entities is not None:
+                entities.spare(owing)
         self._active.destroy()
-        self._active = None
+        self._active = self._commands = None
 
     def cleanup(self) -> None:
         """Deactivate, end the solver processes, and forget all data but the journal's."""
@@ -361,6 +366,10 @@ class Entities:
 
     def _all(self, kind: str) -> list[Any]:
         return list(getattr(self._node, f'{kind}s'))
+
+    def spare(self, entities: Sequence[Any]) -> None:
+        """Leave these to who made them."""
+        self._before.update(map(id, entities))
 
     def destroy(self) -> None:
         """Destroy them."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from std_srvs.srv import SetBool, Trigger
 
@@ -28,6 +31,8 @@ from .pipeline import Pipeline, background
 REVIVE, ALL = 'revive', 'all'
 SOLVE_TIMEOUT_S = SAVE_TIMEOUT_S = 300.0
 LOAD_TIMEOUT_S = 60.0
+END_LOOK_S = 0.01
+"""Between two looks whether all have their answers, at the end."""
 JOURNAL_TIMEOUT_S = 10.0
 """The journal syncs ten times a second."""
 MOST_LISTED = 1000
@@ -35,6 +40,10 @@ MOST_LISTED = 1000
 hold up the callbacks that wait meanwhile."""
 _COUNTS = {'pair': (2, 2), 'closure': (1, 2)}
 """How many names a kind takes, where it is not one."""
+
+
+class _EndedError(Exception):
+    """The node offers no services any more."""
 
 
 class Services:
@@ -47,6 +56,10 @@ class Services:
         self._node, self._pipeline, self._reset = node, pipeline, reset
         # A suspended coroutine keeps its callback group busy: long services need their own.
         group = ReentrantCallbackGroup()
+        self._ended = False
+        self._at_work: Counter[str] = Counter()
+        """How many callers wait for a service."""
+        self._services: dict[str, Any] = {}
         for kind, name, callback in (
             (Trigger, 'solve', self._solve),
             (Trigger, 'save', self._save),
@@ -57,20 +70,67 @@ class Services:
             (Trigger, 'reset', self._handle_reset),
             (SetBool, 'pause', self._pause),
         ):
-            node.create_service(
-                kind, f'~/{name}', times.timed(name, callback, answer_of_failure),
-                callback_group=group if inspect.iscoroutinefunction(callback) else None)
+            long = inspect.iscoroutinefunction(callback)
+            self._services[name] = node.create_service(
+                kind, f'~/{name}', times.timed(
+                    name, self._long(name, callback) if long else callback, answer_of_failure),
+                callback_group=group if long else None)
+
+    def _long(self, name: str, callback: Callable[..., Any]) -> Callable[..., Any]:
+        """A service that takes long, and is counted as at work meanwhile."""
+        @functools.wraps(callback)
+        async def answered(request: Any, response: Any) -> Any:
+            self._at_work[name] += 1
+            try:
+                return await callback(request, response)
+            except _EndedError:
+                response.success = False
+                response.message = 'not waited for: the node was deactivated meanwhile'
+                return response
+            finally:
+                self._at_work[name] -= 1
+
+        return answered
+
+    def _until(self, holds: Callable[[], bool], timeout_s: float) -> Condition:
+        """To be awaited by a service: a condition, or the end of all services."""
+        def looked() -> bool:
+            if self._ended:
+                raise _EndedError
+            return holds()
+
+        return Condition(looked, timeout_s)
+
+    def end(self) -> list[Any]:
+        """Answer whoever waits.
+
+        Returns the services that still have to, with a timer that destroys them afterwards.
+        """
+        self._ended = True
+        owing = [self._services[name] for name in +self._at_work]
+        if not owing:
+            return []
+
+        def destroy() -> None:
+            if not +self._at_work:
+                for service in owing:
+                    self._node.destroy_service(service)
+                self._node.destroy_timer(timer)
+
+        timer = self._node.create_timer(
+            END_LOOK_S, destroy, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        return [*owing, timer]
 
     async def _solve(self, _request: Any, response: Any) -> Any:
         """Solve everything received so far from scratch, paused or not; answers the outcome."""
         pipeline = self._pipeline
         pipeline.intake()
-        await Condition(pipeline.release, SOLVE_TIMEOUT_S)
+        await self._until(pipeline.release, SOLVE_TIMEOUT_S)
         request = pipeline.request_audit()
         if request is None:
             response.message = 'nothing to solve: no keyframe yet'
             return response
-        if not await Condition(lambda: pipeline.answered(request), SOLVE_TIMEOUT_S):
+        if not await self._until(lambda: pipeline.answered(request), SOLVE_TIMEOUT_S):
             response.message = f'no solution within {SOLVE_TIMEOUT_S:.0f} s'
             return response
         # The next tick may have come before this coroutine looked again.
@@ -105,7 +165,7 @@ class Services:
                                 name or '', dict(odometry))
 
         work = background(written)
-        if not await Condition(work.done, SAVE_TIMEOUT_S):
+        if not await self._until(work.done, SAVE_TIMEOUT_S):
             response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
         elif error := work.exception():
             response.message = f'not saved: {error}'
@@ -124,7 +184,7 @@ class Services:
         parameters: Parameters = self._node.parameters  # type: ignore[attr-defined]
         config = parameters.config
         work = background(lambda: saving.apart(saving.found_map, config, request.name))
-        if not await Condition(work.done, LOAD_TIMEOUT_S):
+        if not await self._until(work.done, LOAD_TIMEOUT_S):
             response.message = (
                 f'not loaded, nothing has changed: {request.name} was not read within '
                 f'{LOAD_TIMEOUT_S:.0f} s')
@@ -156,7 +216,7 @@ class Services:
         pipeline.intake()
         asked = pipeline.request_audit()
         counting = background(measurements)
-        await Condition(lambda: counting.done() and pipeline.recording.safe(record),
+        await self._until(lambda: counting.done() and pipeline.recording.safe(record),
                         JOURNAL_TIMEOUT_S)
         if counting.done() and (failure := counting.exception()):
             self._node.get_logger().error(f'measurements were not counted: {failure!r}')
@@ -166,7 +226,7 @@ class Services:
         if asked is None:
             response.message = f'{what}; there is no map yet'
             return response
-        await Condition(
+        await self._until(
             lambda: pipeline.follows(rulings.revision) or pipeline.answered(asked),
             SOLVE_TIMEOUT_S)
         response.success = pipeline.follows(rulings.revision)
@@ -232,7 +292,7 @@ class Services:
             return len(unused), [_message(measurement) for measurement in unused[:most]]
 
         work = background(described)
-        if not await Condition(work.done, SOLVE_TIMEOUT_S):
+        if not await self._until(work.done, SOLVE_TIMEOUT_S):
             response.message = f'not listed within {SOLVE_TIMEOUT_S:.0f} s'
             return response
         response.total, response.measurements = work.result()

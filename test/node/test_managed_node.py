@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from lifecycle_msgs.srv import ChangeState, GetState
-from node_world import Scene, World
+from node_world import THREAD, Scene, World
+from std_srvs.srv import Trigger
 from waiting import alive, ended, logged
 
 from sparser_ros.demo.processes import Child, isolated_environment
@@ -93,6 +95,22 @@ def test_the_map_outlasts_a_pause_and_the_journal_a_cleanup(tmp_path):
         assert world.change('shutdown')[0]
         assert world.get_state().current_state.label == 'finalized'
         assert world.until(lambda: world.heard_by() == 0)
+
+
+@pytest.mark.parametrize('label', ['deactivate', 'shutdown'])
+def test_who_waits_for_a_service_is_answered_at_the_end(label):
+    with ManagedWorld(THREAD) as world:
+        assert world.change('configure')[0] and world.change('activate')[0]
+        client = world.friend.create_client(Trigger, '/sparser/solve')
+        assert world.until(client.service_is_ready)
+        world.node.pipeline.release = lambda: False
+        answer = client.call_async(Trigger.Request())
+        world.spin(0.5)
+        assert not answer.done() and world.change(label)[0]
+        assert world.until(answer.done, 10.0)
+        assert 'deactivated' in answer.result().message and not answer.result().success
+        assert world.until(lambda: not client.service_is_ready())
+        assert not world.node.times.errors
 
 
 def test_what_cannot_be_configured_stays_unconfigured():
