@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import queue
 import re
@@ -18,6 +19,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
+import time
 import zlib
 from collections import deque
 from pathlib import Path
@@ -40,8 +42,11 @@ NO_TAKE, TAKE, FLUSH = 0, 1, 2
 """What the front-end did after the messages of a record: nothing, take, take(flush=True)."""
 RETRY_S = 2.0
 """Between two tries to go on after the disk refused."""
+HANGS_S = 2.0
+"""So long one write may take: the map must go on well before `node.stale_after_s`."""
 MAX_WAITING_BYTES = 1 << 26
-"""Kept in memory meanwhile, 64 MiB: five minutes of six robots; then the oldest are lost."""
+"""Kept in memory meanwhile, 64 MiB: five minutes of six robots. Then the oldest are lost where the
+disk refuses, the newest where it does not answer."""
 DELETED_AT_ONCE = 100
 """Records that one commit deletes: all of a segment would hold up the next ones by half a second.
 """
@@ -195,6 +200,8 @@ class Writer(threading.Thread):
         self._old = 0
         """Messages, increments and states before this number are not needed."""
         self._ended = False
+        self._asked_s = math.inf
+        """When the disk was asked for what it is doing; infinite = nothing."""
         self.durable = -1
         """Number of the newest record that is on disk."""
         self.problem = ''
@@ -203,20 +210,28 @@ class Writer(threading.Thread):
         """Of the database being written."""
         self.start()
 
+    @property
+    def hangs(self) -> str:
+        """Since when the disk neither does what it was asked for nor refuses; '' = it answers."""
+        since_s = time.monotonic() - self._asked_s
+        return f'the disk has not answered for {since_s:.0f} s' if since_s > HANGS_S else ''
+
     def run(self) -> None:
         while not (self._ended and (not self._waiting or self.problem)):
             self._receive(RETRY_S if self.problem else None)
             try:
                 self._write()
                 self.problem = ''
-            except (OSError, SparserError, sqlite3.Error) as error:
-                reason = f'another node writes it ({error})' if 'locked' in str(error) else error
+            except Exception as error:
+                reason = f'another node writes it ({error})' if 'locked' in str(error) else (
+                    str(error) or type(error).__name__)
                 if not self.problem:
                     _log.error('the journal in %s cannot be written: %s; the node goes on, and '
                                'what comes now is lost in a crash', self._directory, reason)
-                self.problem = str(reason)
+                self.problem = reason
                 self._close()
                 self._forget()
+            self._asked_s = math.inf
         self._close()
 
     def _receive(self, timeout_s: float | None) -> None:
@@ -232,6 +247,7 @@ class Writer(threading.Thread):
     def _write(self) -> None:
         """Write what waits; a record leaves the queue once it is on disk."""
         while self._waiting:
+            self._asked_s = time.monotonic()
             session = self._waiting[0]
             if isinstance(session, int):
                 self._close()

@@ -81,8 +81,9 @@ class Recording:
         self._problem = ''
         self._kept: KeptMap | None = None
         self._pending: list[tuple[str, str, int, bytes]] = []
-        self._bytes = self._next_session = 0
-        """Of messages since the newest state; a number that no session has."""
+        self._bytes = self._unanswered = self._next_session = 0
+        """Of messages since the newest state, and since the disk has not answered; a number that no
+        session has."""
         self.session = Session(begin_values(config, epoch=epoch), epoch=epoch)
         self.frontend, self.inputs = Frontend(config), Inputs(config)
         self.resumed = False
@@ -165,19 +166,20 @@ class Recording:
     def safe(self, number: int) -> bool:
         """Whether a record is on disk, or cannot be now."""
         writer = self._writer
-        return writer is None or bool(writer.problem) or writer.durable >= number
+        return writer is None or writer.durable >= number or bool(writer.problem or writer.hangs)
 
     def checkpoint(self, increments: Sequence[Increment]) -> None:
         """Write the state right after `take` in place of messages, where those have become many.
 
         `increments` are all of them; the first may stand for several.
         """
-        if self._writer is not None and self._bytes > self._config.node.journal.segment_mb * 1e6:
+        if self._writer is not None and not self._writer.hangs and (
+                self._bytes > self._config.node.journal.segment_mb * 1e6):
             self._write_state(increments)
 
     def keep_map(self, kept: KeptMap | None) -> None:
         """Write the newest verdict in place of the one before, if it, or its frame, is another."""
-        if self._writer is None or kept is None or (
+        if self._writer is None or kept is None or self._writer.hangs or (
                 self._kept is not None and kept.message is self._kept.message
                 and kept.epoch == self._kept.epoch):
             return
@@ -212,7 +214,8 @@ class Recording:
     def findings(self) -> list[Finding]:
         """What is wrong with the journal, and what it could not give back."""
         findings = [Finding('journal_lost', 'journal', text) for text in self.session.notes]
-        problem = self._problem or ('' if self._writer is None else self._writer.problem)
+        problem = self._problem or (
+            '' if self._writer is None else self._writer.problem or self._writer.hangs)
         if problem and (self._writer is None or not self._problem):
             goes_on = '; the map goes on from what it holds, nothing new is kept' * self.resumed
             problem = f'the journal is not written, a crash would lose data: {problem}{goes_on}'
@@ -240,8 +243,15 @@ class Recording:
             'front_end': wire.pack((self.frontend, self.inputs))})
 
     def _write_messages(self, take: int) -> int:
+        assert self._writer is not None
         pending, self._pending = self._pending, []
-        number = self._write(journal.MESSAGES, pending, take)
+        if self._writer.hangs:
+            self._unanswered += sum(len(data) for *_, data in pending)
+        else:
+            self._unanswered = 0
+        # A record without messages tells that they are lost.
+        lost = self._unanswered > journal.MAX_WAITING_BYTES
+        number = self._write(journal.MESSAGES, [] if lost else pending, take)
         self.session.messages += len(pending)
         return number
 

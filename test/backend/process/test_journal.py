@@ -6,6 +6,7 @@ import re
 import shutil
 import sqlite3
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -215,6 +216,40 @@ def test_while_the_disk_refuses_only_the_newest_map_and_state_wait(tmp_path):
         (MESSAGES, 5, [])]
     writer.inbox.put(None)
     writer.join(10.0)
+
+
+def test_a_disk_that_does_not_answer_holds_up_nothing(tmp_path, recording, monkeypatch):
+    parameters, messages = recording
+    commit, answers = journal.Writer._commit, threading.Event()
+    run = Run(parameters, tmp_path).play(messages[:100])
+    until(lambda: run.recording.safe(run.take()), 'the disk')
+    monkeypatch.setattr(journal.Writer, '_commit', lambda *given: (answers.wait(), commit(*given)))
+    monkeypatch.setattr(journal, 'HANGS_S', 0.5)
+    monkeypatch.setattr(journal, 'MAX_WAITING_BYTES', 3000)
+    number = run.play(messages[100:150], 100).take()
+    assert not run.recording.safe(number)
+    until(lambda: run.recording.findings, 'a finding')
+    assert 'the disk has not answered for' in run.recording.findings[0].text
+    run.play(messages[150:400], 150)
+    assert run.recording.safe(run.take())
+    answers.set()
+    until(lambda: not run.recording.findings and run.recording.safe(run.take()), 'the disk')
+    run.play(messages[400:450], 400).close()
+    records = kept(tmp_path).records
+    assert messages_in(records)[:150] == messages[:150] and messages_in(records)[-50:] == (
+        messages[400:450]) and len(messages_in(records)) < 400
+    assert 'messages are not in' in kept(tmp_path).notes[0]
+
+
+def test_what_no_disk_raises_is_told_as_well(tmp_path, recording, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(journal.Writer, '_commit', fail)
+    run = Run(recording[0], tmp_path).play(recording[1][:50])
+    until(lambda: run.recording.safe(run.take()), 'a refusal')
+    assert 'MemoryError' in run.recording.findings[0].text
+    run.close()
 
 
 def test_other_robots_begin_another_session_and_other_values_are_named(tmp_path, recording):
