@@ -104,6 +104,8 @@ class TrackerLoop(_Loop):
         self._rest_until_s = 0.0
 
     def _new(self, epoch: int = 0) -> Tracker:
+        self._not_adopted: Exception | None = None
+        """What the newest verdict raised: until there is another one, there is no map."""
         return Tracker(self._config, epoch=epoch)
 
     def run(self) -> None:
@@ -123,13 +125,21 @@ class TrackerLoop(_Loop):
     def _handle(self, packet: Packet) -> None:
         super()._handle(packet)
         if packet.kind == wire.VERDICT and packet.answer.generation == self._generation:
-            self.estimator.adopt(packet.body)
+            try:
+                self.estimator.adopt(packet.body)
+                self._not_adopted = None
+            except Exception as error:
+                # A process that began anew would get the same verdict, and end again.
+                self._not_adopted = error
             self._audit = max(self._audit, packet.answer.request)
 
     def _answer(self) -> None:
         """One solution answers all requests that wait."""
         begin, request, self._request = time.monotonic(), self._request, -1
         answer = Answer(self._generation, request, self._audit)
+        if self._not_adopted is not None:
+            self._endpoint.send_failure(answer, self._not_adopted)
+            return
         try:
             solution = self.estimator.solve()
             self._endpoint.send(wire.message(wire.SOLUTION, solution, answer=answer))
@@ -465,10 +475,10 @@ class Endpoint:
                 self._end()
 
     def send_failure(self, answer: Answer, error: Exception) -> None:
-        """Tell of an exception, which is being handled, that ended a solve or an audit."""
+        """Tell of an exception that ended a solve or an audit."""
         self.send(wire.message(
             wire.FAILED, answer=answer, text=f'{type(error).__name__}: {error}',
-            traceback=traceback.format_exc()))
+            traceback=''.join(traceback.format_exception(error))))
 
     def _read(self) -> None:
         while True:

@@ -175,6 +175,17 @@ def test_live_options_reach_the_processes(increments):
         assert worker.newest.robots[1].location.value != 'located'
 
 
+def test_a_verdict_that_cannot_be_followed_is_told_until_another_one_can(monkeypatch, increments):
+    with SolverWorker(config(worker='thread', audit=QUIET)) as worker:
+        monkeypatch.setattr(solver_process.Tracker, 'adopt', lambda *_: 1 / 0)
+        submit(worker, increments[:2])
+        answer(worker)
+        assert 'ZeroDivisionError' in worker.state.failed
+        monkeypatch.undo()
+        submit(worker, increments[2:])
+        assert answer(worker).audited_sequence == 3 and not worker.state.failed
+
+
 def parent(tmp_path, body):
     """A process that begins a worker in a context and goes on with some lines."""
     script = tmp_path / 'parent.py'
