@@ -134,7 +134,15 @@ def test_the_node_alone_takes_its_time_from_its_parameters(started, prefix):
     kept = yaml.safe_load(Path(node[-1]).read_text())
     (kept,) = kept.values()
     assert kept['ros__parameters']['node.journal.directory'].endswith('sparser')
+    # Where no argument says so, what is in params_file holds.
+    assert 'node.journal.resume' not in kept['ros__parameters']
     assert not any('use_sim_time' in word for word in node)
+
+
+@pytest.mark.parametrize(('given', 'resume'), [('true', True), ('0', False)])
+def test_an_argument_says_whether_the_journal_goes_on(started, given, resume):
+    last, = yaml.safe_load(Path(started(resume=given)[1]['sparser_node'][-1]).read_text()).values()
+    assert last['ros__parameters']['node.journal.resume'] is resume
 
 
 def test_a_bag_brings_its_clock(started, tmp_path):
