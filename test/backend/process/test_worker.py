@@ -164,13 +164,17 @@ def test_the_answer_to_an_audit_outlives_the_solutions_after_it(increments):
         assert worker.audited_solution is None
 
 
-def test_live_options_reach_the_processes(increments):
+@pytest.mark.parametrize('starting', [True, False])
+def test_live_options_reach_the_processes(increments, starting):
     with SolverWorker(config(audit=QUIET)) as worker:
         submit(worker, increments[:3])
-        answer(worker)
-        assert worker.newest.robots[1].location.value == 'located'
+        if starting:
+            until(lambda: worker.state.pid, 'the process')
+        else:
+            assert answer(worker).robots[1].location.value == 'located'
         strict = type(config().backend.observability)(heading_sigma_rad=1e-3)
         worker.configure(config(audit=QUIET, observability=strict))
+        assert worker.state.restarting == starting
         answer(worker)
         assert worker.newest.robots[1].location.value != 'located'
 
