@@ -29,8 +29,7 @@ MOST_TEXT = 600
 """Characters of the text of `~/status`: what a terminal shows in a few lines."""
 LONG_CALLBACK_S = 0.02
 """From when the longest callback is a warning."""
-BEGUN_ANEW = ('its odometry has begun anew since the newest solution: a solve must place it again, '
-              'with its next ranges')
+BEGUN_ANEW = 'its odometry has begun anew, and no solve has placed it since'
 STATE_NAMES = {getattr(SolverStatus, f'STATE_{name.upper()}'): name for name in (
     'waiting', 'running', 'paused', 'degraded', 'error')}
 
