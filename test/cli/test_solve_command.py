@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import world
+from graphs import world
 from report_paths import reported
 
 from benchmark.generators import sensor_network
