@@ -111,13 +111,18 @@ class Pipeline:
             self._waiting.append((number, increment))
             self._thin(number)
         if self._thinning is None:
-            self.recording.checkpoint(self._newest.increments)
+            self.recording.checkpoint(self._newest.increments, dict(self._quarantined))
         self.release()
         return increment is not None
 
+    @property
+    def _quarantined(self) -> tuple[tuple[int, int], ...]:
+        """(sequence, level) of the increments that no solve survives."""
+        return () if self.solution is None else self.solution.quarantined
+
     def _thin(self, number: int) -> None:
         """Where there are too many keyframes: begin to thin what was handed over so far."""
-        quarantined = () if self.solution is None else self.solution.quarantined
+        quarantined = self._quarantined
         if not possible(quarantined):
             return
         drop = self.frontend.thin()

@@ -80,7 +80,7 @@ class Run:
             self.take(True)
         return self
 
-    def take(self, flush=False, full=False):
+    def take(self, flush=False, full=False, alone=()):
         """Make keyframes, and a checkpoint where the file is full; number of the record."""
         number = self.recording.take(flush)
         increment = self.frontend.take(flush)
@@ -92,7 +92,7 @@ class Run:
                 self.increments = [thinned(self.increments, drop, per_pair).increment]
         if full:
             self.recording._bytes = 1e9
-        self.recording.checkpoint(self.increments)
+        self.recording.checkpoint(self.increments, alone)
         return number
 
     def close(self):

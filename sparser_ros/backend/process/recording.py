@@ -7,7 +7,7 @@ all increments take their place. What goes wrong with the journal is told, and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from ...frontend import Frontend, Inputs, Route
 from ...frontend.motion import Pose
 from ...graph import Increment
 from ...graph.finding import Finding
-from ..session.graph_store import merged, possible, thinned
+from ..session.graph_store import merged, possible, runs, thinned
 from ..session.rulings import Rulings
 from . import journal, wire
 from .journal import MAP_NUMBER, Record, Writer
@@ -114,7 +114,10 @@ class Recording:
             if fresh:
                 self._write(journal.BEGIN, {**self.session.begin, 'epoch': self.session.epoch})
             if fresh and self.resumed:
-                self._write_state(self.session.increments)
+                kept = self.session.kept
+                self._write_state(
+                    self.session.increments,
+                    () if kept is None else dict(kept.verdict.treatment.quarantined))
         except OSError as error:
             self._problem = str(error)
 
@@ -168,14 +171,15 @@ class Recording:
         writer = self._writer
         return writer is None or writer.durable >= number or bool(writer.problem or writer.hangs)
 
-    def checkpoint(self, increments: Sequence[Increment]) -> None:
+    def checkpoint(self, increments: Sequence[Increment], alone: Collection[int] = ()) -> None:
         """Write the state right after `take` in place of messages, where those have become many.
 
-        `increments` are all of them; the first may stand for several.
+        `increments` are all of them, and may stand for several; those with a sequence in `alone`,
+        which are quarantined, stay apart.
         """
         if self._writer is not None and not self._writer.hangs and (
                 self._bytes > self._config.node.journal.segment_mb * 1e6):
-            self._write_state(increments)
+            self._write_state(increments, alone)
 
     def keep_map(self, kept: KeptMap | None) -> None:
         """Write the newest verdict in place of the one before, if it, or its frame, is another."""
@@ -233,11 +237,12 @@ class Recording:
 
     # -- records
 
-    def _write_state(self, increments: Sequence[Increment]) -> None:
+    def _write_state(self, increments: Sequence[Increment], alone: Collection[int]) -> None:
         """The increments, and the front-end as it is."""
         self._bytes, first = 0, self.session.next_number
-        for begin in range(0, len(increments), MERGED):
-            self._write(journal.GRAPH, partial(_graph, list(increments[begin:begin + MERGED])))
+        for part in runs(increments, alone, newest=0):
+            for begin in range(0, len(part), MERGED):
+                self._write(journal.GRAPH, partial(_graph, part[begin:begin + MERGED]))
         self._write(journal.STATE, {
             'version': wire.fingerprint(*STATE_ROOMS), 'instead_of': first,
             'front_end': wire.pack((self.frontend, self.inputs))})

@@ -102,6 +102,18 @@ def test_a_session_does_not_grow_with_its_messages(tmp_path, recording):
     assert [record.kind for record in records].count(STATE) == 1
 
 
+def test_what_is_quarantined_stays_apart_in_a_state(tmp_path, recording):
+    parameters, messages = recording
+    run = Run(parameters, tmp_path).play(messages)
+    run.take(full=True, alone=(3, 9))
+    run.close()
+    ends = [one.sequence for one in kept(tmp_path).increments]
+    assert ends[:4] == [2, 3, 8, 9] and len(ends) < len(run.increments) / 4
+    back = Run(parameters, tmp_path, resume=True)
+    assert same(back.graph, run.graph)
+    back.close()
+
+
 @pytest.mark.parametrize('state', [False, True])
 def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path, recording, monkeypatch, state):
     """Writes fail half-way and are tried again and again: none of the tries counts as a state."""
