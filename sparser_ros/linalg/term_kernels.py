@@ -236,9 +236,8 @@ def _assemble(axes, nodes, inner, place, chains, terms, bodies, fisher, front): 
     Its own terms are those of an inner node whose other end is in the front or constant. With
     `fisher` residuals count as zero: a range has no curvature across its direction, and the two
     directions of a rotation are one, as are two points that coincide, or turning both ends alike
-    would cost something. All
-    blocks of a term are added at once, so that their sum is positive semidefinite also where
-    bodies have moved since the last front was formed.
+    would cost something. All blocks of a term are added at once, so that their sum is positive
+    semidefinite also where bodies have moved since the last front was formed.
     """
     d, q = len(axes), _turns(axes)
     b = q + d
@@ -262,10 +261,10 @@ def _assemble(axes, nodes, inner, place, chains, terms, bodies, fisher, front): 
             c = max(_residual(axes, k, v, distance, u), 0.0)
             if fisher and distance[k] >= 0:
                 c = 0.0
-            one = fisher and position_factor[k] != 0 and -1.5 < distance[k] < 0
+            coincide = fisher and position_factor[k] != 0 and -1.5 < distance[k] < 0
             for r in range(d):
                 arm[r] = arms[k, side, r]
-            if one and not side:
+            if coincide and not side:
                 _reach(axes, rotation[i], v, arm)
             if fisher and j < 0 and position_factor[k] == 0 and distance[k] > -1.5:
                 # A direction of map as the body sees it: a turn about it tells nothing.
@@ -277,7 +276,7 @@ def _assemble(axes, nodes, inner, place, chains, terms, bodies, fisher, front): 
             if j >= 0:
                 for r in range(d):
                     arm[r] = arms[k, 1 - side, r]
-                if one and side:
+                if coincide and side:
                     _reach(axes, rotation[j], v, arm)
                 if fisher and position_factor[k] == 0:
                     _carry(axes, rotation[i], arms[k, side], rotation[j], arm)

@@ -50,9 +50,9 @@ def solve(
     """Solve a graph; the estimate's frame is arbitrary where nothing absolute fixes it.
 
     With `initial` the solve is a rank-d refinement from it; else parts that no measurement connects
-    are solved one by one. `progress(stage, iteration, cost)` is
-    called at every accepted step. Raises SolverError or GraphError when the problem is ill-posed;
-    running out of iterations or time is no error: the best iterate comes back with its status.
+    are solved one by one. `progress(stage, iteration, cost)` is called at every accepted step.
+    Raises SolverError or GraphError when the problem is ill-posed; running out of iterations or
+    time is no error: the best iterate comes back with its status.
     """
     graph.validate()
     if graph.n_poses + graph.n_landmarks == 0:

@@ -30,7 +30,7 @@ drifting at the rate that it had.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,8 +51,16 @@ _NO = 'no '
 """Begins the cause that a fault is none which the map is solved with."""
 
 
+class _Arrays:
+    """Dataclasses of arrays are equal where all these are."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and all(
+            np.array_equal(value, getattr(other, name)) for name, value in vars(self).items())
+
+
 @dataclass(frozen=True, eq=False)
-class Later:
+class Later(_Arrays):
     """What displaces the r robots that drive on: (r, q, ...) as the field of the same name.
 
     The q rows are the turn of the newest pose about the axes of the frame, rad, the rate of further
@@ -67,8 +75,8 @@ class Later:
     solved: Array
 
 
-@dataclass(frozen=True)
-class HiddenFaults:
+@dataclass(frozen=True, eq=False)
+class HiddenFaults(_Arrays):
     """What errors of sources may do to newest positions and landmarks, to first order.
 
     Positions are those of b bodies: newest poses of the robots, landmarks, keyframes; k parameters
@@ -153,11 +161,6 @@ class HiddenFaults:
             name: moved(getattr(self, name), later) for name, later in vars(self.later).items()}
         return replace(self, **driven)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HiddenFaults) and all(
-            np.array_equal(getattr(self, column.name), getattr(other, column.name))
-            for column in fields(self) if column.name != 'later')
-
 
 def hidden_faults(
     graph: Graph, estimate: Estimate, beside: SolvedFaults, gauge: int | None,
@@ -192,9 +195,9 @@ def hidden_faults(
         owner = np.append(owner, len(evidence) + others.owner)
         evidence = np.append(evidence, others.evidence)
         lone, lone_shift = np.hstack([lone, others.lone]), np.hstack([lone_shift, others.shift])
-    free = np.concatenate([
+    unit = np.concatenate([
         np.zeros(0), *(np.full(fault.columns.shape[1], fault.floor) for fault in beside.free)])
-    solved = _stacked(*bodies.displaced(beside.step, beside.free)) @ (beside.root / free[:, None])
+    solved = _stacked(*bodies.displaced(beside.step, beside.free)) @ (beside.root / unit[:, None])
 
     def parts(columns: Array) -> tuple[Array, Array]:
         now, then = columns[:b * d], columns[b * d:]
