@@ -93,6 +93,8 @@ class Inputs:
                   samples.odometry, samples.read_odometry, robot=OF_TOPIC)
         datum = samples.Datum(fixes.datum, fixes.datum_heading_rad) if fixes.datum else None
         self._add(fixes.topic, fixes.type, 'fixes', samples.fix, robot=OF_TOPIC, datum=datum)
+        self.button = _key(fixes.initial_pose_topic)
+        """Nobody need press it."""
         self._add(fixes.initial_pose_topic, 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
                   samples.fix, initial=True, robot=(
                       fixes.initial_pose_robot or config.backend.gauge_robot or config.robots[0]))
@@ -239,7 +241,7 @@ def topic_findings(
     heard = {_key(route.topic) for route in routes.values()}
     findings = []
     for route in inputs.routes:
-        if _key(route.topic) in heard or route.kind == 'frames':
+        if _key(route.topic) in {*heard, inputs.button} or route.kind == 'frames':
             continue
         alike = [topic for topic, kind in unused.items() if kind == route.type]
         near = difflib.get_close_matches(route.topic, alike, n=1, cutoff=0.0)

@@ -317,6 +317,8 @@ def test_topics_of_single_landmarks(kind, topic):
     ({}, {'/A/odometry': ODOMETRY_TYPE, '/ranges': UWB}, [
         'there is no topic /A/odom (odometry.topic); is /A/odometry meant?',
         'there is no topic /uwb/ranges (ranges.inputs); is /ranges meant?']),
+    ({}, {'/A/odom': ODOMETRY_TYPE, '/uwb/ranges': UWB,
+          '/amcl_pose': 'geometry_msgs/msg/PoseWithCovarianceStamped'}, []),
     # Closures are optional, ranges are not.
     ({}, {'/A/odom': ODOMETRY_TYPE}, ['there is no topic /uwb/ranges (ranges.inputs)']),
     ({}, {'/A/odom': 'geometry_msgs/msg/PoseStamped', '/uwb/ranges': UWB}, [
