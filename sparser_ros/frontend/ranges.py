@@ -80,6 +80,10 @@ class Ranges(BeaconIntake):
             if options.temporal_window_s > 0 else None
         self._learned: dict[str, Radio] = {}
         """Radios as their own messages place them, for ranges that others measure to them."""
+        self._riding: set[str] = set()
+        """Robots that are an end of ranges."""
+        self._between = ''
+        """Two radios with a range of which neither is on a robot."""
 
     def look(self, sample: RangeSample) -> None:
         """Judge the unit of a range, whether or not it is taken."""
@@ -206,6 +210,9 @@ class Ranges(BeaconIntake):
 
     def _hold(self, pending: PendingRange) -> None:
         self._clock.follow(pending.stamp_ns)
+        self._riding |= {end.robot for end in pending.ends}
+        if all(end.beacon for end in pending.ends):
+            self._between = ' and '.join(pending.pair)
         history = self._pairs[pending.pair]
         for known in history.recent:
             if not known.merged and self._opposite(known, pending):
@@ -260,6 +267,12 @@ class Ranges(BeaconIntake):
     def findings(self) -> Iterator[Finding]:
         """Also a unit that is not metres, and radios on the wrong robot."""
         yield from (*self._units.findings(), *super().findings())
+        without = [robot for robot in self._config.robots if robot not in self._riding]
+        if without and self._between and self._radios.n_new:
+            yield Finding(
+                'configuration', 'radios', f'no range is of a radio on {", ".join(without)}; those '
+                f'that the configuration puts on no robot are beacons, as {self._between}, between '
+                f'which there are ranges: `radios` needs an entry `NAME: {{robot: {without[0]}}}`')
         refused, received = self.counters.dropped['self_range'], self.counters.received
         if refused < LEAST_SELF_RANGES or refused < SELF_SHARE * received:
             return

@@ -53,6 +53,18 @@ def test_a_range_that_repeats_while_its_robots_drive_is_refused_and_named():
     assert finding.subject == 'A and L1' and 'between A and L1 repeats' in finding.text
 
 
+@pytest.mark.parametrize(('radios', 'without'), [
+    ({}, 'A, B'), ({'tag0': {'robot': 'A'}}, 'B'),
+    ({'tag0': {'robot': 'A'}, 'tag1': {'robot': 'B'}}, '')])
+def test_radios_that_nobody_has_put_on_a_robot_are_told(radios, without):
+    frontend, _ = driven(2.0, radios=radios)
+    for k in range(8):
+        for tag in ('tag0', 'tag1'):
+            frontend.add(range_sample(tag, 'L1', 0.2 * k, 3.0 + 0.1 * k))
+    assert len(graph_of(frontend).ranges) == 16
+    said = [one.text.split(';')[0] for one in frontend.findings if one.kind == 'configuration']
+    assert said == [f'no range is of a radio on {without}'] * bool(without)
+
 def test_ranges_of_robots_that_stand_may_repeat():
     frontend = Frontend(config())
     for k in range(60):
