@@ -73,8 +73,15 @@ def write_parameters(
     path: Path | str, parameters: Mapping[str, Any], comments: Sequence[str] = ()
 ) -> None:
     """Write a parameter file of ROS 2, for any node name and namespace; comments go to the top."""
-    document = {'/**': {'ros__parameters': dict(parameters)}}
+    document = {'/**': {'ros__parameters': _without_empty(parameters)}}
     text = yaml_file.text_of(document)
     head = ''.join(f'{textwrap.fill(comment, 96, initial_indent="# ", subsequent_indent="#   ")}\n'
                    for comment in comments)
     write_text(path, head + text)
+
+
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values without empty groups, at which ROS' parser fails: `radios: {}`."""
+    filled = {name: _without_empty(value) if isinstance(value, Mapping) else value
+              for name, value in values.items()}
+    return {name: value for name, value in filled.items() if value != {}}

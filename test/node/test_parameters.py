@@ -14,6 +14,7 @@ from rclpy.parameter import Parameter
 from sparser_ros.config import ConfigError, walk
 from sparser_ros.config.option import nested
 from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.io.atomic import write_parameters
 from sparser_ros.node.node import SparserNode
 from sparser_ros.node.parameters import Parameters, read_files
 
@@ -109,6 +110,15 @@ def test_a_dump_can_be_loaded_again(tmp_path):
     file.write_text(yaml.safe_dump({'/sparser': {'ros__parameters': dump}}))
     with started('--ros-args', '--params-file', str(file)) as again:
         assert Parameters(again).config == wanted
+
+
+def test_files_that_we_write_have_no_empty_groups(tmp_path):
+    """The parser of rcl fails at `radios: {}`, as of a graph without beacons."""
+    file = tmp_path / 'p.yaml'
+    write_parameters(file, {
+        'radios': {}, 'odometry': {'time_offsets': {}}, 'robots': ['A', 'B'], 'dimension': 3})
+    with started('--ros-args', '--params-file', str(file)) as node:
+        assert Parameters(node).config == SparserConfig.from_yaml(file)
 
 
 def read(path, node='/sparser'):
