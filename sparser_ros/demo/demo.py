@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -29,9 +30,10 @@ from ..cli.console import (
     TERMINATED,
     progress_bar,
 )
-from ..config import ConfigError, SparserError
+from ..config import ConfigError, SparserError, walk
 from ..config.backend_config import AuditConfig
 from ..config.option import merged
+from ..config.sparser import SparserConfig
 from .processes import Child, isolated_environment
 
 if TYPE_CHECKING:
@@ -63,16 +65,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog='dev/demo', description=(__doc__ or '').split('\n')[0])
     parser.add_argument('input', nargs='?', type=Path, metavar='GRAPH.pyfg | BAG',
                         help='graph or bag to play (default: a bundled simulation)')
-    parser.add_argument('--rate', type=float, metavar='R',
+    parser.add_argument('--rate', type=positive, metavar='R',
                         help='multiple of real time (default: 1, or what plays the bag in 90 s)')
     parser.add_argument('--config', type=Path, metavar='C.yaml',
                         help='parameters of the node; they replace those chosen for the input')
     parser.add_argument('--out', type=Path, metavar='DIR',
                         help='folder of results, emptied first (default out)')
-    parser.add_argument('--settle', type=float, default=60.0, metavar='S',
+    parser.add_argument('--settle', type=positive, default=60.0, metavar='S',
                         help='longest wait for the last solution, in s (default 60)')
     parser.add_argument('--seed', type=int, default=0, help='seed of the simulation')
-    parser.add_argument('--clock', type=float, default=100.0, metavar='HZ',
+    parser.add_argument('--clock', type=positive, default=100.0, metavar='HZ',
                         help='rate of /clock in wall time (default 100)')
     args = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
@@ -85,6 +87,13 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print('demo: interrupted', file=sys.stderr)
         return INTERRUPTED
+
+
+def positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f'must be above zero and finite, not {text}')
+    return value
 
 
 def run(args: argparse.Namespace, scratch: Path) -> int:
@@ -136,20 +145,26 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
 
 def in_faster_time(parameters: dict[str, Any], rate: float) -> dict[str, Any]:
     """Parameters in data time that stand for wall time: of transport, and of audits."""
+    most = {option.name: option.info.upper or math.inf for option in walk(SparserConfig)}
     return merged({
-        'stamps': {'timeout_s': max(LEAST_TIMEOUT_S, TRANSPORT_S * rate)},
-        'backend': {'audit': {'stale_s': AuditConfig().stale_s * max(1.0, rate)}},
+        'stamps': {'timeout_s': min(
+            max(LEAST_TIMEOUT_S, TRANSPORT_S * rate), most['stamps.timeout_s'])},
+        'backend': {'audit': {'stale_s': min(
+            AuditConfig().stale_s * max(1.0, rate), most['backend.audit.stale_s'])}},
     }, parameters)
 
 
 def emptied(chosen: Path | None) -> Path:
     """The folder of results, emptied: `out`, or the chosen one.
 
-    ConfigError for one that has files but no parameters.yaml of an earlier demo: its files would be
-    lost.
+    ConfigError for one that cannot be made, and for one that has files but no parameters.yaml of an
+    earlier demo: its files would be lost.
     """
     out = chosen or Path('out')
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f'--out {out}: no such folder can be made: {error.strerror}') from None
     if any(out.iterdir()) and not (out / 'parameters.yaml').exists():
         raise ConfigError(f'--out {out}: not empty and not from an earlier demo; name another one')
     for path in out.iterdir():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.session.solution import Fix
-from ..config import FormatError, SolverConfig, SparserError
+from ..config import FormatError, SolverConfig, SparserError, build
 from ..config.option import merged, nested
 from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
@@ -65,7 +65,7 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
     graph = truth = None
     if source is None:
         # 3 robots, 6 beacons of unknown position, 5 % false ranges.
-        run = simulation.Simulation(SimulationConfig(seed=seed, **SIMULATION))
+        run = simulation.Simulation(build(SimulationConfig, {'seed': seed, **SIMULATION}))
         name, bag, parameters = 'simulation', scratch / 'bag', simulation.node_config(run)
         truth = simulation.graph_of(run)
         simulation.write_bag(bag, run)

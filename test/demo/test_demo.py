@@ -141,6 +141,26 @@ def test_a_folder_is_emptied_of_results_only(tmp_path, monkeypatch):
     assert list(demo.emptied(None).iterdir()) == []
 
 
+@pytest.mark.parametrize(('arguments', 'said'), [
+    (('--rate', '0'), '--rate: must be above zero and finite, not 0'),
+    (('--clock', 'nan'), '--clock: must be above'), (('--settle', '-1'), '--settle: must be above'),
+    (('--seed', '-1'), 'seed: -1 is below'), (('--out', 'file'), '--out file: no such folder')])
+def test_bad_options_are_named_before_anything_starts(
+        arguments, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'file').touch()
+    try:
+        code = demo.main(list(arguments))
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2 and said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('rate', [1.0, 400.0, 1e6])
+def test_parameters_of_fast_time_are_within_their_bounds(rate):
+    assert SparserConfig.from_mapping({'robots': ['A'], **demo.in_faster_time({}, rate)})
+
+
 def test_processor_time_of_a_group_of_processes(tmp_path):
     program = ('import subprocess, sys, time\n'
                'inner = "import time\\nwhile time.process_time() < 0.5: pass\\ntime.sleep(60)"\n'
