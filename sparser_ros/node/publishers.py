@@ -82,6 +82,8 @@ class Publishers:
         self._stated: dict[str, Array] = {}
         """T_map_odom (4, 4) of every robot whose pose is published, located or not."""
         self._paths: dict[str, Publisher] = {}
+        self._laid: set[str] = set()
+        """Robots whose newest path is not empty."""
         self._poses: dict[str, Publisher] = {}
         self._odometry: dict[str, Publisher] = {}
         self._odometry_ns: dict[str, int] = {}
@@ -120,9 +122,10 @@ class Publishers:
                               for robot, row in rows.items()}
         self._keyframe_ns = {robot: int(graph.poses.stamp_ns[row]) for robot, row in rows.items()}
         jobs: dict[tuple[str, str], Callable[[], None]] = {}
-        laid = solution.laid
-        for robot in self._stated:
-            jobs['pose', robot] = partial(self._publish_pose, robot)
+        laid = self._laid.union(solution.laid)
+        for robot in self._paths:
+            if robot in self._stated:
+                jobs['pose', robot] = partial(self._publish_pose, robot)
             if robot in laid:
                 jobs['path', robot] = partial(self._publish_path, robot, solution)
         jobs['beacons', ''] = partial(self._publish_beacons, solution)
@@ -217,10 +220,8 @@ class Publishers:
         self._markers_due = None
         self.map_to_odom.clear(restart_stamps=restart_stamps)
         self._stated, self.corrections_m, self._keyframe_ns = {}, {}, {}
-        frame, now = self._config.frames.map, self._now_ns()
-        none = np.zeros(0, dtype=np.int64)
-        for publisher in self._paths.values():
-            publisher.publish(path_bytes(now, frame, none, np.zeros((0, 3)), np.zeros((0, 4))))
+        for robot in self._paths:
+            self._clear_path(robot)
         self._show(self._markers, [WIPE])
         self._show(self._beacons, [WIPE])
         self._shown_beacons = []
@@ -228,7 +229,17 @@ class Publishers:
     def _now_ns(self) -> int:
         return int(self._node.get_clock().now().nanoseconds)
 
+    def _clear_path(self, robot: str) -> None:
+        self._laid.discard(robot)
+        self._paths[robot].publish(path_bytes(
+            self._now_ns(), self._config.frames.map, np.zeros(0, dtype=np.int64),
+            np.zeros((0, 3)), np.zeros((0, 4))))
+
     def _publish_path(self, robot: str, solution: Solution) -> None:
+        if robot not in solution.laid:
+            self._clear_path(robot)
+            return
+        self._laid.add(robot)
         path = picture.trajectory(solution, self._pipeline.graph, robot, MOST_POSES)
         stamp = int(path[0][-1]) if len(path[0]) else self._now_ns()
         self._paths[robot].publish(path_bytes(stamp, self._config.frames.map, *path))

@@ -34,6 +34,9 @@ def test_what_is_ignored_leaves_the_map_survives_a_resume_and_is_revived(tmp_pat
         assert answer.success and answer.count > 50 and 'the map follows' in answer.message
         assert world.until(lambda: world.status.robots_located == 1)
         assert 'ignored by the operator: all of B but its odometry' in world.status.text
+        # Nobody goes on seeing where it was.
+        assert world.until(lambda: not world.heard['/sparser/path/B'][-1].poses)
+        assert world.heard['/sparser/path/A'][-1].poses
     with World({**journal, 'node.journal.resume': True, 'frames.map': 'hall'}) as world:
         # What is told of other values holds for what is published, too.
         world.told("frames.map = 'map' (now 'hall')")

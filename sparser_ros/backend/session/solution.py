@@ -181,8 +181,8 @@ class Solution:
 
         Before that the path of the first one is all there is of a map, and how the paths of the
         others lie beside it is what their covariances tell: a turn, or the mirror image, may be
-        open. They have a pose. What was shown once stays with who listens: so it is always the
-        first, and not the surest of the moment.
+        open. They have a pose. So that paths do not come and go it is always the first, and not the
+        surest of the moment.
         """
         fixes = self.fixes
         stated = [robot for robot, fix in fixes.items() if fix is not Fix.NONE]
