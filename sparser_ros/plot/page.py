@@ -24,6 +24,8 @@ PLACED = ('located', 'position_only')
 """Values of `location` in a report of robots that have a position in map."""
 MOST_PAIRS = 40
 """Pairs of radios that are drawn: those with the largest median residual."""
+LETTER_IN = 0.065
+"""Inches that a letter of their names takes below the picture."""
 _STYLE = '''
 :root { color-scheme: light dark; --ink: #222; --paper: #fff; --line: #ddd; --warn: #9a4500; }
 @media (prefers-color-scheme: dark) {
@@ -150,6 +152,7 @@ def _draw_pairs(drawing: Any, graph: Graph, estimate: Estimate) -> None:
                 'label': named(f'{names} ({len(values)})'),
                 **dict(zip(('whislo', 'q1', 'med', 'q3', 'whishi'), parts, strict=True))})
     shown = sorted(boxes, key=lambda box: -abs(box['med']))[:MOST_PAIRS]
+    drawing.set_figheight(3.5 + LETTER_IN * max(len(box['label']) for box in shown))
     axes = drawing.add_subplot()
     axes.bxp(shown, showfliers=False)
     axes.axhline(0.0, color='#DDDDDD', linewidth=0.8, zorder=0)

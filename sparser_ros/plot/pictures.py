@@ -14,6 +14,7 @@ import numpy as np
 from ..array_types import Array, Index, Mask
 from ..config import SparserError
 from ..graph import Estimate, Graph
+from ..graph.parts import listed
 from ..io import atomic
 from ..io.availability import share_text
 from ..io.report import REJECTED_BELOW
@@ -38,6 +39,8 @@ LAYER = {'ranges': 1, 'rejected': 3, 'loop closures': 4.5}
 """Trajectories are layer 4; a closure joins places that lie on one another."""
 MOST_COLUMNS, LETTERS = 6, 110
 """Names side by side in the legend, and letters of a line of it: it is 8 inches wide."""
+LINE_IN = 0.17
+"""Height of a line in inches."""
 LETTERS_OF_A_LINE = 10
 """Room that the line before a name takes, and what is between two."""
 CONFIDENCE_95 = 5.991
@@ -173,9 +176,10 @@ def draw_map(
     handles, names = axes.get_legend_handles_labels()
     if handles:
         # Below the axes: inside, it would lie over trajectories.
+        columns = _columns(names)
         legend = drawing.legend(
-            handles, names, loc='outside lower center', fontsize=8, frameon=False,
-            ncols=_columns(names))
+            handles, names, loc='outside lower center', fontsize=8, frameon=False, ncols=columns)
+        drawing.set_figheight(drawing.get_figheight() + LINE_IN * (len(names) // columns))
         for line in legend.get_lines():
             line.set_alpha(1.0)
 
@@ -194,7 +198,7 @@ def _title(graph: Graph, cost: float | None, untrusted: Mapping[str, str]) -> st
     if cost is not None:
         parts.append(f'cost {cost:.6g}')
     if untrusted:
-        parts.append(f'not to be trusted: {", ".join(untrusted)}')
+        parts.append(f'not to be trusted: {listed(list(untrusted), 3)}')
     return ' · '.join(parts)
 
 

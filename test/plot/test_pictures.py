@@ -6,7 +6,8 @@ from graphs import random_graph
 from matplotlib.figure import Figure
 
 from sparser_ros.graph import Landmarks, estimate_of
-from sparser_ros.plot.pictures import MOST_LINKS, save_histograms, save_map
+from sparser_ros.plot.page import _draw_pairs
+from sparser_ros.plot.pictures import MOST_LINKS, new_figure, save_histograms, save_map
 
 
 @pytest.fixture
@@ -47,6 +48,27 @@ def test_what_has_no_place_is_faint_and_named(tmp_path, drawn):
     assert 'not to be trusted: B' in axes.get_title()
     assert len(by_label['beacons without a place'].get_xdata()) == 1
     assert len(by_label['beacons'].get_xdata()) == graph.n_landmarks - 1
+
+
+@pytest.mark.filterwarnings('error')
+def test_many_and_long_names_leave_room_for_the_drawing(tmp_path, drawn):
+    graph = random_graph(1)
+    marks = graph.landmarks
+    graph = graph.replaced(
+        robots=(*graph.robots, *(f'R{k}' for k in range(40))),
+        poses=graph.poses.replaced(robot=np.arange(graph.n_poses) % 40),
+        landmarks=Landmarks(tuple(80 * 'x' + name for name in marks.names), marks.position,
+                            marks.fixed))
+    robots = dict.fromkeys(graph.robots, 'unlocated')
+    save_map(tmp_path / 'map.png', graph, estimate_of(graph), untrusted=robots, fix_share={
+        robot: {'fixed': 0.5, 'float': 0.3, 'none': 0.2} for robot in robots})
+    drawing = new_figure(9.0, 4.2)
+    _draw_pairs(drawing, graph, estimate_of(graph))
+    drawing.savefig(tmp_path / 'pairs.png')
+    for one in drawn:
+        (axes,) = one.axes
+        assert axes.get_position().height * one.get_figheight() > 2.5
+    assert len(drawn[0].axes[0].get_title()) < 100
 
 
 def test_names_are_no_formulas_and_all_are_in_the_legend(tmp_path, drawn, d):
