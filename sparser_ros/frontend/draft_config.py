@@ -62,7 +62,7 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
             'them to `robots`')
     dimension = _dimension(driven, notes)
     config: dict[str, Any] = {'dimension': dimension}
-    inputs, radios, pairs = _ranges(topics)
+    inputs, radios, pairs = _ranges(topics, notes)
     unit = unit_check(topics)
     carried = carried_radios(
         {robot: np.array(survey.track).reshape(-1, 4)[:, :1 + dimension]
@@ -256,15 +256,19 @@ def _truth(topics: Sequence[TopicSurvey], robot: str) -> str:
     return ''
 
 
-def _ranges(topics: Sequence[TopicSurvey]) -> tuple[
+def _ranges(topics: Sequence[TopicSurvey], notes: list[str]) -> tuple[
         dict[str, Any], set[str], dict[tuple[str, str], list[tuple[float, float]]]]:
     """Entries of ranges.inputs, the names of radios, seconds and ranges by pair of them."""
     inputs: dict[str, Any] = {}
     radios: set[str] = set()
     pairs: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     ends: dict[str, tuple[str, str]] = {}
+    beams = [t.topic for t in topics if t.beam and not ALTIMETER.search(t.topic)]
+    if beams:
+        notes.append(f'not used: {", ".join(beams)}, whose field_of_view says that they are sonars '
+                     'or lasers. Ranges of radios need an entry of ranges.inputs')
     words = {t.topic: t.topic.split('/') for t in topics
-             if t.type == RANGE_TYPES['pair_topic'] and not ALTIMETER.search(t.topic)}
+             if t.type == RANGE_TYPES['pair_topic'] and not (t.beam or ALTIMETER.search(t.topic))}
     columns = [set(column) for column in zip(*words.values(), strict=False)]
     varying = [k for k, column in enumerate(columns) if len(column) > 1]
     if len(varying) == 2 and {len(w) for w in words.values()} == {len(columns)}:

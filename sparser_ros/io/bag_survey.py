@@ -41,6 +41,8 @@ class TopicSurvey:
     """Both ends of each of them; empty names where the message has none."""
     range_stamps_s: list[float] = field(default_factory=list)
     """Their reception, seconds of bag time."""
+    beam: bool = False
+    """It measures along a beam: a sonar or laser, and no radio. Its values are not taken."""
     track: list[tuple[float, float, float, float]] = field(default_factory=list)
     """(reception in seconds of bag time, x, y, z) of odometry."""
     begins_upright: bool = False
@@ -84,7 +86,8 @@ def _look(topic_survey: TopicSurvey, msg: Any, seconds: float) -> None:
     if stamp is not None and stamp.sec == 0 and stamp.nanosec == 0:
         topic_survey.unstamped += 1
     value = getattr(msg, 'range', None)
-    if isinstance(value, (int, float)):
+    topic_survey.beam |= getattr(msg, 'field_of_view', 0.0) > 0
+    if isinstance(value, (int, float)) and not topic_survey.beam:
         pair = (str(getattr(msg, 'source', '')), str(getattr(msg, 'target', '')))
         topic_survey.ranges_m.append(float(value))
         topic_survey.range_pairs.append(pair)

@@ -224,6 +224,21 @@ def test_what_flying_robots_say_of_the_vertical_is_drafted(
     assert bool(config.height_inputs()) is heights
 
 
+def test_sonars_are_no_radios(tmp_path):
+    with SensorBagWriter(tmp_path / 'bag') as writer:
+        for k, (topic, field_of_view) in enumerate((
+                *((f'/{robot}/sonar/{side}', 0.3) for robot in 'AB' for side in ('left', 'right')),
+                *((f'/uwb/{robot}/to/n{end}', 0.0) for robot in 'AB' for end in range(3)))):
+            writer._write(topic, RANGE, 10**9 + k, '', 0, field_of_view, 0.0, 0.0, 3.0)
+    topics = survey(tmp_path / 'bag')
+    assert [topic.topic for topic in topics if topic.ranges_m] == [
+        f'/uwb/{robot}/to/n{end}' for robot in 'AB' for end in range(3)]
+    values, notes = draft(topics)
+    (source,) = values['ranges']['inputs'].values()
+    assert source['topic'] == '/uwb/(?P<source>[^/]+)/to/(?P<target>[^/]+)'
+    assert any('not used: /A/sonar/left, ' in note for note in notes)
+
+
 def test_topics_of_autopilots_are_known():
     """One altimeter is drafted: what a flight controller says has its barometer in it."""
     local, laser = 'px4_msgs/msg/VehicleLocalPosition', 'px4_msgs/msg/DistanceSensor'
