@@ -126,7 +126,8 @@ class Alarms:
             kind, state = ('input_silent', 'has been silent') if item.count else (
                 'input_unheard', 'has said nothing')
             heard = '' if self._node.count_publishers(item.topic) else ' and nobody publishes it'
-            if not heard and not item.count:
+            # While /clock stands still, a player may be waiting.
+            if not heard and not item.count and not self.clock.findings():
                 # sensor_msgs/Range, for one, is another type since Jazzy: DDS connects nobody.
                 heard = (', though somebody publishes it: the type may be that of another ROS '
                          'distribution (`sparser play` translates recordings)')

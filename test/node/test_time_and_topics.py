@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import Odometry
 from node_world import PARAMETERS, SECOND, THREAD, Scene, World, parameters
@@ -127,6 +128,13 @@ def test_two_nodes_that_publish_the_same_transforms_are_told(monkeypatch):
         finally:
             for node in others:
                 node.destroy_node()
+
+
+@pytest.mark.parametrize('waiting', [True, False])
+def test_topics_of_a_player_that_waits_are_of_no_other_distribution(waiting):
+    with World(THREAD | {'use_sim_time': waiting, 'node.no_data_warning_s': 5.5}) as world:
+        world.told('/A/odom has said nothing')
+        assert waiting != any('another ROS distribution' in text for text in world.status.findings)
 
 
 def test_pair_topics_are_found_as_they_appear():
