@@ -15,18 +15,17 @@ from typing import Any
 import numpy as np
 
 from ..backend.session.solution import Fix
+from ..cli.info_command import bag_parameters
 from ..config import FormatError, SolverConfig, SparserError, build
 from ..config.option import merged, nested
 from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
 from ..frontend.counters import KINDS
-from ..frontend.draft_config import draft
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
 from ..io import graph_bag, graph_file, pyfg, report, simulation
 from ..io.atomic import is_bag
 from ..io.availability import accuracy_lines, at_poses, positions_of, share_text
 from ..io.bag import BagReader
-from ..io.bag_survey import survey
 from ..linalg.rotations import align
 from ..plot.pictures import save_map
 from ..solver import solve
@@ -79,7 +78,7 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
                 poses=graph.poses.replaced(stamp_ns=graph_bag.pose_stamps(graph)))
     elif is_bag(source):
         name, bag = source.stem, source
-        parameters = {} if config is not None else draft(survey(source))[0]
+        parameters = {} if config is not None else bag_parameters(source, None)[1]
     else:
         raise FormatError(source, None, 'expected a graph (.pyfg, .g2o) or a ROS 2 bag')
     parameters = merged(parameters, given)

@@ -16,7 +16,7 @@ from waiting import PATIENCE_S, alive, parent_of, until
 
 from sparser_ros.config import ConfigError, SolverConfig, SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
-from sparser_ros.demo import demo
+from sparser_ros.demo import demo, demo_data
 from sparser_ros.demo.demo_data import latencies
 from sparser_ros.demo.processes import Child
 from sparser_ros.graph import cost, estimate_of
@@ -154,6 +154,13 @@ def test_bad_options_are_named_before_anything_starts(
     except SystemExit as ended:
         code = ended.code
     assert code == 2 and said in capsys.readouterr().err
+
+
+def test_what_the_draft_for_a_recording_leaves_open_is_said(tmp_path, capsys):
+    sample = Path(__file__).parents[2] / 'docs' / 'samples' / 'two_robots.mcap'
+    assert demo_data.prepare(sample, None, tmp_path).config.robots == ['A', 'B']
+    said = capsys.readouterr().err
+    assert 'no --config: drafted' in said and '4 radios are drafted as beacons' in said
 
 
 @pytest.mark.parametrize('rate', [1.0, 400.0, 1e6])
