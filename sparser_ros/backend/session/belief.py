@@ -170,11 +170,16 @@ def _beside(
 ) -> tuple[Scene, tuple[Finding, ...]]:
     """`without_the_doubtful` with the reference of the scene.
 
-    Who is at risk as seen from its path goes at once: in the datum of the others a robot far off
-    would make all of them look uncertain. Of the others the least sure one goes first: then it is
-    no longer in the datum of the rest.
+    Who has no covariance, or is at risk as seen from its path, goes at once: in the datum of the
+    others a robot far off would make all of them look uncertain. Of the others the least sure one
+    goes first: then it is no longer in the datum of the rest.
     """
     limit = config.observability.integrity_risk
+    known = {name for name, place in zip(scene.names, scene.place, strict=False) if place >= 0}
+    scene = _without(scene, {
+        state.robot: 'its position is not determined; more ranges, or ranges from other places, '
+        'are missing' for state in scene.robots
+        if state.location.placed and state.robot not in known})
     path = scene.keyframes(scene.gauge)
     along: dict[str, _Risk] = {}
     for state in scene.robots:

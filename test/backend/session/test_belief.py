@@ -147,6 +147,17 @@ def test_a_heading_that_is_uncertain_for_the_size_of_the_map_is_told_of(sigma, l
         assert found.robots[1].missing.startswith('heading too uncertain for the size of the map')
 
 
+def test_a_robot_that_drives_off_with_no_heading_is_lost_however_far_it_may_be():
+    """It has stood among beacons; nothing tells where it drives to."""
+    world = pair_world(kind='straight', robots=1)
+    session = Session(config(robots=world.names, solver=ROBUST))
+    stood, = ticks(session, [world.increment(0, 0, 1)], True)
+    off, = ticks(session, [world.increment(1, 1, 20, every=100)], False)
+    assert stood.robots[0].location is Location.POSITION_ONLY
+    assert off.robots[0].location is Location.UNLOCATED
+    assert off.robots[0].missing.startswith('its position is not determined; more ranges')
+
+
 @pytest.mark.parametrize(('evidence', 'metres', 'options', 'robots'), [
     (5.0, 3.0, {}, {'B'}), (5.0, 0.5, {}, set()),
     # Odds of 0.027 are below the risk of 0.05, those of 0.07 are not.
