@@ -302,10 +302,12 @@ def _with_faults(model: LinearModel, config: IntegrityConfig) -> tuple[sp.csr_ma
 
 def variance_by(
     noise: Noise, graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
-) -> dict[str, float]:
-    """By robot and landmark: variance of its place where measurements have that noise beside the
-    one that they are weighted by, over its variance where they have not; both relative to keyframes
-    of all paths.
+) -> dict[str, tuple[float, float]]:
+    """By robot and landmark: variances of its place and of its rotation where measurements have
+    that noise beside the one that they are weighted by, over those where they have not; all
+    relative to keyframes of all paths. A landmark has no rotation: 1.
+
+    Ranges tell places, and odometry tells rotations: they need not have the same ratio.
     """
     model = linear_model(graph, estimate, kept_weights(weights))
     _, names, _, source = _cells(model, False)
@@ -316,32 +318,36 @@ def variance_by(
     newest = newest_poses(graph)
     spread = keyframes_of(graph)
     free = np.flatnonzero(~graph.landmarks.fixed)
-    at = [row * size for row in (*newest.values(), *spread.tolist())] + [
+    points = [row * size for row in spread.tolist()] + [
         graph.n_poses * size + k * d for k in range(len(free))]
+    unknowns = [row * size + np.arange(size) for row in newest.values()] + [
+        at + np.arange(d) for at in points]
     places = np.concatenate([
         estimate.translation[list(newest.values())], estimate.translation[spread],
         estimate.landmarks[free]])
-    columns = (np.array(at)[:, None] + np.arange(d)).ravel()
+    columns = np.concatenate(unknowns)
     unit = np.zeros((J.shape[1], len(columns)))
     unit[columns, np.arange(len(columns))] = 1.0
-    moved = J @ solve(unit)
+    moved = np.split(J @ solve(unit), np.cumsum([len(own) for own in unknowns[:-1]]), axis=1)
     anchored = len(graph.pose_priors) + len(graph.point_priors) > 0 or len(free) < graph.n_landmarks
     b = len(newest)
-    datum = np.arange(b, b + len(spread))
+    datum = slice(b, b + len(spread))
     bodies = [*newest, *('' for _ in spread), *(graph.landmarks.names[k] for k in free)]
     ratios = {}
-    for k, name in enumerate(bodies):
+    for name, place, own in zip(bodies, places, moved, strict=True):
         if not name:
             continue
-        own = moved[:, k * d:(k + 1) * d]
         if not anchored:
-            motion = relative_to(places[k], places[datum], Outside.of(graph))
+            motion = relative_to(place, places[datum], Outside.of(graph))
             if motion is None:
                 continue
-            own = own - moved[:, b * d:(b + len(spread)) * d] @ motion[:d].T
-        claimed = float(np.sum(own**2))
-        if claimed > 0:
-            ratios[name] = float(np.sum(of_row[:, None] * own**2)) / claimed
+            own = own - np.hstack(moved[datum]) @ motion[:own.shape[1]].T
+        squares = own**2
+        claimed, found = (np.array([np.sum(part[:d]), np.sum(part[d:])])
+                          for part in (np.sum(squares, axis=0), of_row @ squares))
+        known = claimed > 0
+        ratio = np.where(known, found / np.where(known, claimed, 1.0), 1.0)
+        ratios[name] = float(ratio[0]), float(ratio[1])
     return ratios
 
 

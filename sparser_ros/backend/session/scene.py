@@ -18,6 +18,9 @@ from ..integrity.undetected import HiddenFaults
 from ..observability.datum import Outside, motions, relative_to, spans
 from .solution import Location, RobotLocation
 
+AS_CLAIMED = (1.0, 1.0)
+"""Variances of place and rotation, over those by the noise that the map is weighted by."""
+
 
 @dataclass(frozen=True)
 class JointCovariance:
@@ -53,8 +56,9 @@ class Scene:
     """(b + k,): among the bodies of the joint covariance, -1 = not known."""
     joint: Array
     """Covariance of all bodies, positions in square metres, in that order."""
-    variance: Mapping[str, float]
-    """By body: its variance by the noise as it is, over that of `joint`."""
+    variance: Mapping[str, tuple[float, float]]
+    """By body: variances of its place and of its rotation by the noise as it is, over those of
+    `joint`."""
     anchored: bool
     """Whether positions are known: the datum is these."""
     owners: tuple[str, ...] = ()
@@ -111,7 +115,8 @@ def datum_of(
 
 def scene_of(
     graph: Graph, estimate: Estimate, robots: Sequence[RobotLocation], located: Mask,
-    joint: JointCovariance, keyframes: Index, anchored: bool, variance: Mapping[str, float],
+    joint: JointCovariance, keyframes: Index, anchored: bool,
+    variance: Mapping[str, tuple[float, float]],
 ) -> Scene:
     """The scene of a tick; `located` tells the landmarks that are, `keyframes` rows of poses."""
     newest = graph.poses.newest(len(graph.robots))
@@ -185,8 +190,8 @@ def view_of(
     rows = np.concatenate([
         scene.rows_of(np.array([own]), scene.size), scene.rows_of(datum, d)])
     relative = np.hstack([np.eye(scene.size), -motion])
-    pose = scene.variance.get(robot, 1.0) * (
-        relative @ scene.joint[np.ix_(rows, rows)] @ relative.T)
+    factor = np.sqrt(np.repeat(scene.variance.get(robot, AS_CLAIMED), [d, scene.size - d]))
+    pose = np.outer(factor, factor) * (relative @ scene.joint[np.ix_(rows, rows)] @ relative.T)
     if not np.all(np.isfinite(pose)):
         return None
     at = np.array([_place(scene, body, hidden) for body in (own, *datum.tolist())])
@@ -243,6 +248,6 @@ def landmarks_beside_each_other(scene: Scene, count: int) -> Array:
         both = cross @ np.swapaxes(arm, 1, 2)
         covariance = covariance - both - np.swapaxes(both, 1, 2) + (
             arm @ motion @ np.swapaxes(arm, 1, 2))
-    factor = np.array([scene.variance.get(scene.names[body], 1.0) for body in known])
+    factor = np.array([scene.variance.get(scene.names[body], AS_CLAIMED)[0] for body in known])
     out[known - first] = factor[:, None, None] * covariance
     return out

@@ -298,9 +298,9 @@ class Verdict:
     as the audit knew."""
     noise: Noise = field(default_factory=Noise)
     """What residuals show, in factors on the variances that measurements claim."""
-    variance: dict[str, float] = field(default_factory=dict)
-    """By robot and landmark: variance of its place by that noise, over that by the one which
-    measurements are weighted by."""
+    variance: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By robot and landmark: variances of its place and of its rotation by that noise, over those
+    by the one which measurements are weighted by."""
     final: bool = True
     """False while a start from scratch of the same data is to follow."""
     seconds: float = 0.0

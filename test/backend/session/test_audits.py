@@ -248,7 +248,7 @@ def test_verdicts_survive_encoding():
             RadioErrors({'A': 0.1}, {'B': (0.2, -0.1)}),
             Rulings((Ruling('ignore', 'pair', ('A', 'L0'), 3, 4),), 2), ((3, 1),), (('A', 'B'),),
             Noise({('odometry', 'B'): 0.5})),
-        noise=Noise({('odometry', 'B'): 0.5, ('ranges', ''): -1.0}), variance={'B': 0.3})
+        noise=Noise({('odometry', 'B'): 0.5, ('ranges', ''): -1.0}), variance={'B': (0.3, 0.7)})
     packet = decode(verdict_message(verdict, Answer(2, 3)))
     assert packet.answer == Answer(2, 3) and same(packet.body, verdict)
 

@@ -96,7 +96,7 @@ def placed(evidence, metres, *, axis=0, dimension=2, variance=1.0, accepted=None
         session.tracker.config.backend, integrity=IntegrityConfig(**options),
         observability=ObservabilityConfig(**{'heading_sigma_rad': 3.0, **(accepted or {})}))
     scene, cautions = belief.without_the_doubtful(
-        scene_for(dimension, {'B': variance}), hidden, backend)
+        scene_for(dimension, {'B': (variance, variance)}), hidden, backend)
     assert [one.robot for one in scene.robots] == ['A', 'B']
     lost = {one.robot: one.missing for one in scene.robots if one.location is not Location.LOCATED}
     assert not {one.subject for one in cautions} & set(lost)

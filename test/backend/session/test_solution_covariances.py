@@ -48,12 +48,13 @@ def test_covariances_are_those_of_the_whole_graph_by_the_noise_as_it_is(known):
     rows = [graph.n_poses - 2, graph.n_poses - 1]
     weights = dict(solution.stats.weights)
     whole = marginal_covariance(graph, solution.estimate, rows, range(4), weights=weights)
-    factor = [verdict.variance[name] for name in 'AB']
+    place, turn = zip(*(verdict.variance[name] for name in 'AB'), strict=True)
+    factor = np.sqrt(np.column_stack([place, place, turn]))
     assert stated.variance_factor == pytest.approx(1.0, abs=0.5)
     scale = np.abs(whole.poses).max()
     if known:
         np.testing.assert_allclose(
-            stated.poses, np.array(factor)[:, None, None] * whole.poses, atol=1e-7 * scale)
+            stated.poses, factor[:, :, None] * factor[:, None] * whole.poses, atol=1e-7 * scale)
         assert np.all(whole.landmarks == 0) and np.all(stated.landmarks == 0)
         return
     # Landmarks, then the positions of both poses.
@@ -62,9 +63,21 @@ def test_covariances_are_those_of_the_whole_graph_by_the_noise_as_it_is(known):
     points = np.concatenate([solution.estimate.landmarks, solution.estimate.translation[rows]])
     for number, datum in enumerate(([0, 1, 2, 3, 5], [0, 1, 2, 3, 4])):
         keep = beside(points, datum, 4 + number)
-        expected = factor[number] * keep @ joint @ keep.T
+        expected = place[number] * keep @ joint @ keep.T
         np.testing.assert_allclose(stated.poses[number][:2, :2], expected, atol=1e-6 * scale)
         assert np.all(np.linalg.eigvalsh(stated.poses[number]) > 0)
+
+
+def test_ranges_that_are_better_than_they_claim_make_places_surer_than_headings():
+    world = pair_world(range_sigma=0.02)
+    increments = [one.replaced(ranges=one.ranges.replaced(precision=one.ranges.precision / 100))
+                  for one in world.increments(4)]
+    solution, graph, _ = judged(world, increments)
+    claimed = marginal_covariance(
+        graph, solution.estimate, [graph.n_poses - 2, graph.n_poses - 1], [],
+        weights=dict(solution.stats.weights)).poses
+    x, y, heading = np.diagonal(solution.covariances.poses / claimed, axis1=1, axis2=2).T
+    assert np.all(heading > 1.3 * np.maximum(x, y)) and np.all(heading < 1.2)
 
 
 def test_errors_that_sound_sources_have_are_in_the_covariance():
@@ -99,7 +112,7 @@ def test_what_is_stated_does_not_depend_on_whose_start_the_map_is_relative_to(
         assert solution.covariances.gauge == NETWORK
         assert np.all(solution.landmark_located)
         stated[robot] = solution.covariances
-        factor = np.array([verdict.variance[name] for name in 'AB'])[:, None, None]
+        factor = np.array([verdict.variance[name][0] for name in 'AB'])[:, None, None]
         claimed[robot] = solution.covariances.poses[:, :dimension, :dimension] / factor
     a, b = stated['A'], stated['B']
     # The axes of the two maps differ, and so does what rounding leaves of a zero.
@@ -111,7 +124,7 @@ def test_what_is_stated_does_not_depend_on_whose_start_the_map_is_relative_to(
         graph, solution.estimate, [], range(4), weights=dict(solution.stats.weights)).joint
     keep = [beside(solution.estimate.landmarks, range(4), k) for k in range(4)]
     expected = np.stack([
-        verdict.variance[f'L{k}'] * one @ joint @ one.T for k, one in enumerate(keep)])
+        verdict.variance[f'L{k}'][0] * one @ joint @ one.T for k, one in enumerate(keep)])
     np.testing.assert_allclose(b.landmarks, expected, atol=1e-3 * expected.max())
 
 
