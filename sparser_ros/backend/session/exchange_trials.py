@@ -169,7 +169,7 @@ class ExchangeTrials:
 
     def _of_beacons(self, contest: Contest) -> list[Pair]:
         """Pairs of known beacons of the map that may be exchanged: of few all, of many those that
-        stand at each other's place."""
+        stand at each other's place, or fitted exchanged when there were few."""
         whole, frame = self.store.whole, contest.frame
         placed = frame.mask[len(frame.segments):]
         names = sorted(whole.landmarks.names[number] for number in known_beacons(whole)
@@ -180,4 +180,5 @@ class ExchangeTrials:
             return list(combinations(names, 2))
         exchanged = {finding.subjects for finding in told_places(
             contest.data.treatment.faults, whole) if finding.kind == BEACONS_EXCHANGED}
-        return [pair for pair in combinations(names, 2) if pair in exchanged]
+        return [pair for pair in combinations(names, 2)
+                if pair in exchanged or pair in self.attempts.fit_exchanged]

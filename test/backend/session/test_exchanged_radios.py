@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from backend_world import ROBUST, config, in_force
+from backend_world import ROBUST, World, config, in_force, ticks
 from faulty_world import antenna_elsewhere, graph, radio_world, robots_exchanged, world
 
 from sparser_ros.backend.integrity.exchange import EXCHANGED, exchanged
@@ -15,7 +15,7 @@ from sparser_ros.backend.session.contest import Contest, SearchEnd
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import AuditConfig
-from sparser_ros.graph import range_residuals
+from sparser_ros.graph import Landmarks, range_residuals
 from sparser_ros.graph.ends import range_ends
 from sparser_ros.graph.estimate import antennas
 
@@ -126,3 +126,22 @@ def test_ranges_fit_once_biases_are_taken_off_and_antennas_are_moved(dimension):
     np.testing.assert_allclose(back.distance_m, elsewhere.ranges.distance_m, atol=1e-12)
     far = RadioErrors({'A': 1e3, 'B': 1e3})
     assert np.all(far.off_all(elsewhere).ranges.distance_m > 0)
+
+
+def test_beacons_that_fit_exchanged_while_few_are_heard_are_tried_among_many_again():
+    """The third stands halfway between two: exchanged, the robot is on the other side."""
+    bearing = np.arange(5)
+    place = World(['curved'], [(2.0, 1.0)], [
+        (-5, 0), (5, 0), (0.1, 8), *np.column_stack([9 * np.cos(bearing), 7 * np.sin(bearing)])],
+        known=range(8))
+    first, rest = place.increment(0, 0, 1), place.increment(1, 1, 40)
+    known = first.landmarks
+    few, others = (Landmarks(known.names[part], known.position[part], known.fixed[part])
+                   for part in (slice(3), slice(3, 8)))
+    increments = (
+        first.replaced(landmarks=few, ranges=first.ranges.take(first.ranges.target >= -3)),
+        rest.replaced(landmarks=others))
+    session = Session(config(robots='A', solver=ROBUST))
+    found = [one.robots[0] for one in ticks(session, increments, True)]
+    assert found[0].missing.startswith('the map with the radios of L0 and L1 exchanged fits')
+    assert found[1].location is Location.LOCATED
