@@ -40,7 +40,7 @@ def from_logs(
                    name, distances (k,) in metres. All times are of one clock.
     beacons        known positions (d,) in metres of some anchors, or of none: the others are found.
     lever_arms     by robot: its antenna (d,) in its own frame, metres, x ahead and y to the left.
-    range_sigma_m  standard deviation of a distance (default: that of `config`, 0.1 m).
+    range_sigma_m  standard deviation of a distance (default: that of `config`, 0.15 m).
     config         further parameters by name, those of the node: noise of the odometry,
                    keyframes, bounds; its robots, radios and dimension are set from the arguments.
 
