@@ -432,13 +432,23 @@ def tick_places(
         scene = scene_of(graph, estimate, robots, located, joint, keyframes, anchored,
                          {} if verdict is None else verdict.variance)
         scene, cautions = without_the_doubtful(scene, hidden, config.backend)
-        robots = tuple(scene.robots)
+        robots = tuple(_audited(state, verdict) for state in scene.robots)
+        scene = replace(scene, robots=robots)
         if verdict is not None and not verdict.withheld:
             known = _covariances(scene, hidden, graph, verdict, joint.variance_factor)
         protection = protection_levels(scene, hidden, verdict, config.backend.integrity)
     return TickPlaces(
         estimate, robots, located | (graph.landmarks.fixed & anchored), contradictions, known,
         protection, cautions, pin)
+
+
+def _audited(state: RobotLocation, verdict: Verdict | None) -> RobotLocation:
+    """With a heading that a tick has found alone not trusted yet."""
+    own = None if verdict is None else trust.newest_of(verdict, state.robot)
+    if state.location is not Location.LOCATED or own is None or not own.heading_open:
+        return state
+    return replace(state, location=Location.POSITION_ONLY, missing=(
+        'its heading was not determined at the newest audit; the next one decides'))
 
 
 def _covariances(

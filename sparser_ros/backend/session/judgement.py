@@ -31,6 +31,7 @@ from ...graph.parts import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, examine
 from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import Observability, observe, position_determined
+from ..observability.uncertainty import OPEN_RAD
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
 from .graph_store import FAILURES
@@ -275,7 +276,8 @@ def _segments(
                 'no range or closure ties it to the robots or beacons located in map')
         result.append(SegmentVerdict(
             int(segments.first[number]), graph.robots[segments.robot[number]], location, missing,
-            float(share[number]), float(apart[number]), float(seen.sigma.position[number])))
+            float(share[number]), float(apart[number]), float(seen.sigma.position[number]),
+            bool(seen.sigma.heading[number] >= OPEN_RAD)))
     return tuple(result)
 
 

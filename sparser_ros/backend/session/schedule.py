@@ -144,7 +144,7 @@ class Schedule:
         self._measurements, (self._ties, _) = store.n_measurements, ties_of(store.graph)
         self.rows = len(graph.ranges), len(graph.relative_poses)
         self._sure = np.concatenate([
-            np.array([segment.location is Location.LOCATED
+            np.array([segment.location is Location.LOCATED and not segment.heading_open
                       for segment in judgement.segments], dtype=bool),
             judgement.landmark_located])
 

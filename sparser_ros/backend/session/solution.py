@@ -264,6 +264,9 @@ class SegmentVerdict:
     """Distance to the farthest other placement that fits about as well; 0 = there is none."""
     sigma_m: float = 0.0
     """Standard deviation of its newest position, in the worst direction."""
+    heading_open: bool = False
+    """Whether its newest heading may be off by a quarter turn: what a tick makes of it later is to
+    be audited."""
 
 
 @dataclass(frozen=True)

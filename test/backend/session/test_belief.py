@@ -158,6 +158,19 @@ def test_a_robot_that_drives_off_with_no_heading_is_lost_however_far_it_may_be()
     assert off.robots[0].missing.startswith('its position is not determined; more ranges')
 
 
+def test_a_heading_that_was_open_at_an_audit_is_trusted_after_the_next_one():
+    """Steps from a heading that is a quarter turn off may end in another minimum."""
+    world = pair_world(robots=1, seed=6)
+    session = Session(config(robots=world.names, solver=ROBUST))
+    stood, = ticks(session, [world.increment(0, 0, 1)], True)
+    off, = ticks(session, [world.increment(1, 1, 8)], False)
+    audited = session.solve(True)
+    states = [solution.robots[0] for solution in (stood, off, audited)]
+    assert [state.location for state in states] == [
+        Location.POSITION_ONLY, Location.POSITION_ONLY, Location.LOCATED]
+    assert states[1].missing.startswith('its heading was not determined at the newest audit')
+
+
 @pytest.mark.parametrize(('evidence', 'metres', 'options', 'robots'), [
     (5.0, 3.0, {}, {'B'}), (5.0, 0.5, {}, set()),
     # Odds of 0.027 are below the risk of 0.05, those of 0.07 are not.
