@@ -22,7 +22,7 @@ from .manifold import round_to_rotations
 from .preconditioner import NewtonPreconditioner, RegularisedQ
 from .result import SolveStatus
 from .robust import Reweighting
-from .stages import REFINEMENT, SolveContext
+from .stages import NEGLIGIBLE_COST, REFINEMENT, SolveContext
 from .start import start_point
 from .trust_region import StoppingRule, TrustRegionRun
 
@@ -238,7 +238,7 @@ class Graduation:
         for _ in range(self.config.max_outer_iterations):
             point = self._step(point, 1.0, self._inner_rule)
             before, cost = cost, self.reweighting.cost(point.squares)
-            if abs(before - cost) <= tolerance * cost:
+            if abs(before - cost) <= tolerance * cost + NEGLIGIBLE_COST:
                 status = SolveStatus.CONVERGED
                 break
             if self._late():

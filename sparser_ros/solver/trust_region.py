@@ -40,6 +40,9 @@ RADIUS_GROWTH = 2.5
 RATIO_NOISE = 1e-14
 """Share of the cost that is taken off both changes, so that a ratio of two rounding errors counts
 as agreement (Conn, Gould and Toint 2000, section 17.4.2)."""
+NEGLIGIBLE_DECREMENT = 1e-12
+"""Cost to gain, in chi-square, that ends a run however small the cost is, unless a finer tolerance
+is asked for: without noise the cost vanishes, and rounding errors have no share of it."""
 SMALL_GAINS = 3
 """Accepted steps of small gain in a row that end a run."""
 INTERIOR_DECREMENT = 1e-3
@@ -308,7 +311,8 @@ def minimise(
         if limit is not None:
             status = limit
             break
-        enough = rule.gradient_tolerance * max(1e-12 + abs(cost), rule.cost_floor)
+        enough = max(rule.gradient_tolerance * max(abs(cost), rule.cost_floor),
+                     min(rule.gradient_tolerance, NEGLIGIBLE_DECREMENT))
         step = cg.step(gradient, radius, rule, enough)
         iterations += 1
         cg_steps += step.cg_steps

@@ -14,6 +14,7 @@ from waiting import python
 from benchmark.generators import sensor_network
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.config.solver_config import LIVE_SOLVER
 from sparser_ros.graph import PointPriors, cost, empty_graph, estimate_of
 from sparser_ros.graph.parts import components, extract
 from sparser_ros.io.simulation import Simulation, graph_of
@@ -39,6 +40,13 @@ def test_without_noise_the_truth_comes_out_anchored_in_the_frame_of_map(seed, d,
     assert result.stats.cost_final < 1e-8
     error = pose_errors(result.estimate, estimate_of(graph), aligned=not absolute)
     assert error < (1e-4 if ranged else 1e-5)
+
+
+@pytest.mark.parametrize('seed, d, options, config', [
+    (21, 2, {'ranges': 60}, SolverConfig()),
+    (6, 3, {'robots': 1, 'length': 30, 'closures': 0, 'sightings': 0, 'ranges': 40}, LIVE_SOLVER)])
+def test_rounding_errors_of_a_cost_of_zero_do_not_keep_a_solve_going(seed, d, options, config):
+    assert solve(world(seed, d, **options), config).status is SolveStatus.CONVERGED
 
 
 @settings(max_examples=8, deadline=None)
