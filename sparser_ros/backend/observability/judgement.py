@@ -163,11 +163,16 @@ def _case(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> _Ca
     here = problem.identity()
     vector = problem.placed(here, ties.second, ties.arm_second) - problem.placed(
         here, ties.first, ties.arm_first)
-    length = np.where(
-        ties.part == DISTANCE, ties.distance, np.linalg.norm(vector, axis=1))
-    ends, size = np.concatenate([ties.first, ties.second]), problem.variables + 1
+    # Points that coincide are as far away as from the centre of what carries one.
+    ground = problem.variables
+    carried = [np.where(end < ground, np.linalg.norm(arm, axis=1), 0.0) for end, arm in (
+        (ties.first, ties.arm_first), (ties.second, ties.arm_second))]
+    length = np.where(ties.part == DISTANCE, ties.distance, np.where(
+        ties.part == WHOLE, np.maximum(*carried), 0.0))
+    ends, size = np.concatenate([ties.first, ties.second]), ground + 1
     reach = np.bincount(ends, np.tile(length, 2), minlength=size) / np.maximum(
-        np.bincount(ends, minlength=size), 1)
+        np.bincount(ends, np.tile(length > 0, 2), minlength=size), 1)
+    reach[ground] = np.max(reach)
     return _Case(graph, estimate, parts, problem, ties, vector, np.maximum(reach, 1e-9))
 
 
@@ -204,6 +209,8 @@ def _sides(case: _Case) -> list[Array]:
         by[:, :, :d] = np.eye(d) * (case.reach[variable] * (whole | (
             ties.part == HEIGHT)))[:, None, None]
         part = variable < count
+        # Of directions the one in map, or by their noise a turn about it would seem to be measured.
+        arm = np.where((ties.part == DIRECTION)[:, None], ties.arm_second, arm)
         by[part, :, d:] = rotation_jacobian(arm[part])
         sides.append(sign * root @ by)
     return sides

@@ -100,6 +100,38 @@ def test_a_single_known_beacon_leaves_the_map_free_to_turn():
     assert 'its heading is unobservable' in judgement.warnings[0].text
 
 
+@pytest.mark.parametrize('seed', range(3))
+def test_a_prior_of_one_pose_holds_robots_that_closures_tie_together(seed):
+    """What ties them to map coincides to the last digit: a residual is no distance."""
+    random = np.random.default_rng(seed)
+    builder = Graph.builder()
+    for robot in 'AB':
+        builder.add_odometry(
+            robot, random.normal([1.0, 0.0], 0.02, (10, 2)), random.normal(0.3, 0.01, 10),
+            sigma_m=0.02, sigma_rad=0.01)
+    builder.add_closure(('A', [0, 5]), ('B', [0, 5]), [[9.0, 0.0]] * 2, 0.0, sigma_m=0.1,
+                        sigma_rad=0.02)
+    builder.add_range(('A', [0, 5]), ('B', [0, 5]), [9.1, 8.9], sigma_m=0.1)
+    builder.add_prior(('A', 0), [30.0, 40.0], 0.5, sigma_m=0.1, sigma_rad=0.01)
+    assert judged(builder)[0].undetermined == ()
+
+
+@pytest.mark.parametrize('seed', range(2))
+def test_verticals_that_heights_contradict_do_not_tell_a_heading(seed):
+    random = np.random.default_rng(seed)
+    builder = Graph.builder(dimension=3)
+    builder.add_odometry('A', [[1.0, 0.0, 0.3]] * 12, [[0.0, 0.2, 0.4]] * 12, sigma_m=0.02,
+                         sigma_rad=0.01)
+    truth = builder.build().poses
+    distance = np.linalg.norm(truth.translation - [3.0, 6.0, 2.0], axis=1)
+    builder.add_range(('A', np.arange(13)), 'desk', distance, sigma_m=0.1)
+    builder.add_vertical(('A', np.arange(13)), truth.rotation[:, 2], sigma_rad=0.02)
+    builder.add_height(('A', np.arange(13)), truth.translation[:, 2] + random.normal(0, 1.0, 13),
+                       sigma_m=0.1)
+    builder.add_prior(('A', 0), [0.0, 0.0, 0.0], sigma_m=0.1)
+    assert 'its heading is unobservable' in judged(builder)[0].warnings[0].text
+
+
 def test_the_command_names_them(tmp_path, capsys):
     builder, _ = drive(np.zeros(60))
     builder.add_range(('A', [5, 25, 45]), 'left', [60.0, 55.0, 50.0], sigma_m=0.1)
