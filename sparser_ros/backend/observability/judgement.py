@@ -202,15 +202,16 @@ def _sides(case: _Case) -> list[Array]:
         case.reach[ties.first], case.reach[ties.second]))
     root[same] = np.eye(d) * (np.sqrt(_PLACED) / scale[same])[:, None, None]
     root[ties.part == HEIGHT, :-1] = 0.0
+    # The first arm ends where the second does, or residuals would seem to measure a turn of all.
+    met = np.where((ties.part == DIRECTION)[:, None], ties.arm_second, ties.arm_first + np.where(
+        (ties.part == WHOLE)[:, None], case.vector, 0.0))
     sides = []
     for variable, arm, sign in (
-            (ties.first, ties.arm_first, -1.0), (ties.second, ties.arm_second, 1.0)):
+            (ties.first, met, -1.0), (ties.second, ties.arm_second, 1.0)):
         by = np.zeros((len(same), d, case.size))
         by[:, :, :d] = np.eye(d) * (case.reach[variable] * (whole | (
             ties.part == HEIGHT)))[:, None, None]
         part = variable < count
-        # Of directions the one in map, or by their noise a turn about it would seem to be measured.
-        arm = np.where((ties.part == DIRECTION)[:, None], ties.arm_second, arm)
         by[part, :, d:] = rotation_jacobian(arm[part])
         sides.append(sign * root @ by)
     return sides

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from graphs import world
 from report_paths import reported
 
 from sparser_ros import Graph, SolverConfig
@@ -130,6 +131,14 @@ def test_verticals_that_heights_contradict_do_not_tell_a_heading(seed):
                        sigma_m=0.1)
     builder.add_prior(('A', 0), [0.0, 0.0, 0.0], sigma_m=0.1)
     assert 'its heading is unobservable' in judged(builder)[0].warnings[0].text
+
+
+@pytest.mark.parametrize('seed', range(2))
+def test_residuals_of_sightings_do_not_tell_the_heading_of_a_map_with_one_fix(seed):
+    graph = world(seed, robots=1, length=10, landmarks=3, sightings=12, absolute='f', noise=1.0)
+    graph = graph.replaced(point_priors=graph.point_priors.take([0]))
+    judgement = judge(graph, solve(graph, SolverConfig()).estimate)
+    assert 'its heading is unobservable' in judgement.warnings[0].text
 
 
 def test_the_command_names_them(tmp_path, capsys):
