@@ -185,7 +185,7 @@ def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> E
 
     Aligned with the reference where there is one, else with the file's first pose.
     """
-    from ..linalg.rotations import align
+    from ..linalg.rotations import align, nearest_about_vertical
 
     if graph.anchored:
         return estimate
@@ -194,7 +194,12 @@ def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> E
         return estimate if truth is None else estimate.moved(
             *align(estimate.landmarks, truth.landmarks, mirror=True))
     if truth is not None and graph.n_poses > graph.dimension:
-        return estimate.moved(*align(estimate.translation, truth.translation))
+        rotation, shift = align(estimate.translation, truth.translation)
+        if graph.levelled:
+            rotation = nearest_about_vertical(rotation)
+            shift = truth.translation.mean(axis=0) - rotation @ estimate.translation.mean(axis=0)
+            shift[-1] *= not len(graph.heights)
+        return estimate.moved(rotation, shift)
     return from_first_pose(graph, estimate)
 
 

@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
-from graphs import world
+from graphs import flying_graph, world
 from report_paths import reported
 
 from benchmark.generators import sensor_network
 from sparser_ros.cli.console import rejected_text
 from sparser_ros.cli.main import main
 from sparser_ros.config.simulation_config import SimulationConfig
-from sparser_ros.graph import cost, estimate_of
+from sparser_ros.graph import cost, estimate_of, with_estimate
 from sparser_ros.io import graph_file, pyfg, simulation
 from sparser_ros.io.simulation import Simulation
+from sparser_ros.linalg.rotations import rotvec_to_matrix
 
 RING = 12
 
@@ -34,6 +35,18 @@ def field(tmp_path_factory):
         robots=2, beacons=4, minutes=2.0, odometry_rate=2.0, outliers=0.0, radius=20.0, seed=3))
     pyfg.write(path, simulation.graph_of(run))
     return path
+
+
+@pytest.mark.parametrize('heights', [False, True])
+def test_an_upright_map_is_neither_tilted_nor_raised_onto_the_positions_in_the_file(
+        tmp_path, heights):
+    graph, truth = flying_graph(heights=heights)
+    tilted = truth.moved(rotvec_to_matrix(np.array([[0.1, 0.0, 0.0]]))[0], np.ones(3))
+    pyfg.write(tmp_path / 'tilted.pyfg', with_estimate(graph, tilted))
+    report = reported(tmp_path, 'solve', tmp_path / 'tilted.pyfg', '--output',
+                      tmp_path / 'solved.pyfg')
+    solved = graph_file.read(tmp_path / 'solved.pyfg')
+    assert cost(solved, estimate_of(solved)) == pytest.approx(report['cost_final'], rel=1e-6)
 
 
 def test_every_output(tmp_path, field, capsys):
