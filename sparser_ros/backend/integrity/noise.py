@@ -234,8 +234,10 @@ def _components(
     residual = whitened - J @ solve((J.T @ whitened)[:, None])[:, 0]
     random = np.random.default_rng(0)
     sources = source > 0
+    # What is rejected has no residual, and is no evidence of small noise.
+    counts = np.asarray(abs(J).sum(axis=1)).ravel() > 0
     of_cell: list[list[Array]] = [[] for _ in cells]
-    for own in (*sources.T, ~np.any(sources, axis=1)):
+    for own in counts & np.vstack([sources.T, ~np.any(sources, axis=1)]):
         signs = np.where(own[:, None], random.choice([-1.0, 1.0], (len(own), PROBES)), 0.0)
         left = signs - J @ solve(J.T @ signs)
         for (T, _), columns in zip(cells, of_cell, strict=True):

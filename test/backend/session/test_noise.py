@@ -147,6 +147,14 @@ def test_steps_of_odometry_tell_its_noise_where_there_are_few_stretches():
         assert 0.1 * right[name] < large[name] < 0.3 * right[name]
 
 
+def test_what_is_rejected_says_nothing_of_noise():
+    world = two_robots(steps=120, seed=3)
+    graph = world.graph(4)
+    kept = np.random.default_rng(3).random(len(graph.ranges)) > 0.4
+    noise = noise_of(graph, world.truth, {'ranges': kept.astype(float)}, 0.0)
+    assert noise.sigmas['ranges'] == pytest.approx(1.0, abs=0.1)
+
+
 @pytest.mark.parametrize(('share', 'wide'), [(0.02, 3.0), (0.4, 100.0), (0.9, 8.0)])
 def test_the_cost_of_a_mixture_is_that_of_its_likeliest_share_and_width(share, wide):
     random = np.random.default_rng(1)
