@@ -61,6 +61,8 @@ class Rival:
     """Variables, the ground included, whose points span its mirror; empty where it has none."""
     gap: float = np.nan
     """Chi-square by which it fits worse once relaxed, over the variance factor."""
+    near: bool = False
+    """Whether it is a minimum already, from which false ranges would pull it under wide kernels."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def compare(
     rivals = []
     for start in _promising(whole, starts, gauge, apart_m):
         there = _carried(whole, fine, pieces, start.placement)
-        there = _narrowing(fine, there, free_fine, _FINE)
+        there = _narrowing(fine, there, free_fine, () if start.near else _FINE)
         if fine.cost(there, WIDTH) - base < _FAR * variance_factor:
             there = fine.relaxed(there, free_fine, _MOST_STEPS, WIDTH)
         gap = (fine.cost(there, WIDTH) - base) / variance_factor
@@ -119,7 +121,8 @@ def _promising(
     apart = 0.5 * apart_m
     starts = sorted(starts, key=lambda start: whole.cost(start.placement, 64 * WIDE))
     relaxed = sorted((
-        replace(start, placement=_narrowing(whole, start.placement, free, _ROUGH))
+        replace(start, placement=_narrowing(
+            whole, start.placement, free, () if start.near else _ROUGH))
         for start in _distinct(whole, starts, gauge, apart, MOST_STARTS)),
         key=lambda start: whole.cost(start.placement, WIDE))
     return _distinct(
@@ -337,7 +340,7 @@ def _registered(
         return []
     center = problem.centers[variable]
     here = np.eye(problem.dimension), center
-    placements = candidates(evidence, turn, here, WIDE)
+    placements = candidates(evidence, turn, here, WIDE if turn else WIDTH)
     result: list[Rival] = []
     for rotation, position, cost in _different(placements, apart_m, [here]):
         if not turn and cost - float(placements.cost[0]) > _HOPELESS:
@@ -347,7 +350,7 @@ def _registered(
         for mark in own.tolist():
             arm = problem.centers[mark] - center
             start.shift[mark] = rotation @ arm + position - problem.centers[mark]
-        result.append(Rival(start))
+        result.append(Rival(start, near=not turn))
         if len(result) == (_PER_VARIABLE if turn else 1):
             break
     return result

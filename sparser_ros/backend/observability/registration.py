@@ -94,7 +94,8 @@ def candidates(
 ) -> Candidates:
     """Local minima from many starts, and from `start` (rotations, positions), best first.
 
-    `turn` is false for a landmark, which has no heading. `width` is c^2 of a Geman-McClure kernel
+    `turn` is false for a landmark, which has no heading: it starts from its mirror image as well,
+    which false distances do not move. `width` is c^2 of a Geman-McClure kernel
     on every measurement.
     """
     # Heavier ones that stand for several would be doubted for errors that none of these has.
@@ -106,8 +107,13 @@ def candidates(
     position = np.concatenate([_multilaterated(evidence, r) for r in headings])
     rotation = np.repeat(headings, 2, axis=0)
     if start is not None:
-        rotation = np.concatenate([start[0].reshape(-1, d, d), rotation])
-        position = np.concatenate([start[1].reshape(-1, d), position])
+        known = [start[1].reshape(-1, d)]
+        places = evidence.arm_second[evidence.part == DISTANCE]
+        if not turn and len(places):
+            known.append(_reflected(known[0], places))
+        position = np.concatenate([*known, position])
+        rotation = np.concatenate([start[0].reshape(-1, d, d), rotation]) if turn else np.tile(
+            np.eye(d), (len(position), 1, 1))
     cost = np.empty(len(position))
     size = d + (0 if not turn else 1 if d == 2 else 3)
     descended(
@@ -115,6 +121,13 @@ def candidates(
         width, MOST_DESCENT_STEPS, cost)
     order = np.argsort(cost, kind='stable')
     return Candidates(rotation[order], position[order], cost[order])
+
+
+def _reflected(points: Array, places: Array) -> Array:
+    """Points (k, d) mirrored about the line (plane) that fits places best."""
+    offset = places - np.mean(places, axis=0)
+    normal = np.linalg.eigh(offset.T @ offset)[1][:, 0]
+    return np.asarray(points - 2 * np.outer((points - np.mean(places, axis=0)) @ normal, normal))
 
 
 def _headings(dimension: int, level: bool) -> Array:

@@ -68,6 +68,18 @@ def test_ranges_from_a_straight_line_leave_a_mirror_image():
     assert judged(World(['curved'], [[0, 0]], beacons=[[2, 8]])).landmark_located[0]
 
 
+@pytest.mark.parametrize('seed', [8, 11, 24])
+def test_false_ranges_do_not_hide_the_mirror_image_of_a_beacon(seed):
+    random = np.random.default_rng(seed)
+    beacon = [random.uniform(-2, 8), random.uniform(2, 12)]
+    world = World(['straight'], [[0, 0]], beacons=[beacon], steps=40, seed=seed)
+    graph = world.graph()
+    false = random.random(len(graph.ranges)) < 0.2
+    spoilt = longer(graph, np.where(false, 0.5 + random.exponential(3, len(false)), 0.0))
+    seen = judged(world, graph=spoilt, weights={'ranges': np.where(false, 1e-4, 1.0)})
+    assert not seen.landmark_located[0]
+
+
 @pytest.mark.parametrize('beacons', [[], [[3, 6], [8, -4], [-2, 3]]], ids=len)
 def test_two_straight_robots_have_a_mirror_image_with_all_beacons(beacons):
     seen = judged(World(
