@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,8 @@ def _look(topic_survey: TopicSurvey, msg: Any, seconds: float) -> None:
     if stamp is not None and stamp.sec == 0 and stamp.nanosec == 0:
         topic_survey.unstamped += 1
     value = getattr(msg, 'range', None)
-    topic_survey.beam |= getattr(msg, 'field_of_view', 0.0) > 0
+    # Radios hear all around, where their driver fills that in at all.
+    topic_survey.beam |= 0.0 < getattr(msg, 'field_of_view', 0.0) < math.pi
     if isinstance(value, (int, float)) and not topic_survey.beam:
         pair = (str(getattr(msg, 'source', '')), str(getattr(msg, 'target', '')))
         topic_survey.ranges_m.append(float(value))

@@ -228,7 +228,8 @@ def test_sonars_are_no_radios(tmp_path):
     with SensorBagWriter(tmp_path / 'bag') as writer:
         for k, (topic, field_of_view) in enumerate((
                 *((f'/{robot}/sonar/{side}', 0.3) for robot in 'AB' for side in ('left', 'right')),
-                *((f'/uwb/{robot}/to/n{end}', 0.0) for robot in 'AB' for end in range(3)))):
+                *((f'/uwb/{robot}/to/n{end}', 6.28 * (end > 0)) for robot in 'AB'
+                  for end in range(3)))):
             writer._write(topic, RANGE, 10**9 + k, '', 0, field_of_view, 0.0, 0.0, 3.0)
     topics = survey(tmp_path / 'bag')
     assert [topic.topic for topic in topics if topic.ranges_m] == [
