@@ -116,10 +116,16 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
         written += write_run(
             args.run_folder, graph, estimate, {**result, 'covariance': fields})
     if args.plot:
+        from ..backend.replay.truth import recorded
+        from ..io.availability import laid_on, true_poses
         from ..plot.pictures import save_map
 
+        truth = true_poses(graph, recorded({
+            name: track for name, track in state.tracks.items() if name not in lost},
+            graph.dimension))
         save_map(
             args.plot, graph, estimate, cost=solution.stats.cost_final,
+            truth=None if truth is None else laid_on(truth, estimate),
             untrusted={name: robot.location.value for name, robot in lost.items()},
             located=solution.landmark_located,
             fix_share=result['fix_share'])

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.replay.truth import read_truth
 from ..backend.session.solution import Fix
 from ..cli.info_command import bag_parameters
 from ..config import FormatError, SolverConfig, SparserError, build
@@ -24,9 +25,15 @@ from ..frontend.counters import KINDS
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
 from ..io import graph_bag, graph_file, pyfg, report, simulation
 from ..io.atomic import is_bag
-from ..io.availability import accuracy_lines, at_poses, positions_of, share_text
+from ..io.availability import (
+    TruePositions,
+    accuracy_lines,
+    laid_on,
+    positions_of,
+    share_text,
+    true_poses,
+)
 from ..io.bag import BagReader
-from ..linalg.rotations import align
 from ..plot.pictures import save_map
 from ..solver import solve
 from ..solver.result import SolveStats, SolveStatus
@@ -49,8 +56,8 @@ class DemoInput:
     """Of these parameters."""
     graph: Graph | None
     """None for a recording."""
-    truth: Graph | None
-    """A graph with every true pose and its stamp; None where the truth is unknown."""
+    truth: TruePositions | None
+    """None where the truth is unknown."""
 
     @property
     def bag_seconds(self) -> float:
@@ -66,7 +73,7 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
         # 3 robots, 6 beacons of unknown position, 5 % false ranges.
         run = simulation.Simulation(build(SimulationConfig, {'seed': seed, **SIMULATION}))
         name, bag, parameters = 'simulation', scratch / 'bag', simulation.node_config(run)
-        truth = simulation.graph_of(run)
+        truth = positions_of(simulation.graph_of(run))
         simulation.write_bag(bag, run)
     elif source.suffix in graph_file.FORMATS:
         graph = graph_file.read(source)
@@ -74,16 +81,18 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
         graph_bag.write(bag, graph)
         if source.suffix == '.pyfg':
             # Positions in such a file are the truth; in .g2o they are a start.
-            truth = graph.replaced(
-                poses=graph.poses.replaced(stamp_ns=graph_bag.pose_stamps(graph)))
+            truth = positions_of(graph.replaced(
+                poses=graph.poses.replaced(stamp_ns=graph_bag.pose_stamps(graph))))
     elif is_bag(source):
         name, bag = source.stem, source
         parameters = {} if config is not None else bag_parameters(source, None)[1]
     else:
         raise FormatError(source, None, 'expected a graph (.pyfg, .g2o) or a ROS 2 bag')
     parameters = merged(parameters, given)
-    return DemoInput(
-        name, bag, parameters, SparserConfig.from_mapping(parameters), graph, truth)
+    applied = SparserConfig.from_mapping(parameters)
+    if bag == source:
+        truth = read_truth(BagReader(bag), applied)
+    return DemoInput(name, bag, parameters, applied, graph, truth)
 
 
 def report_of(
@@ -128,7 +137,7 @@ def report_of(
             result['range_residual_median_m'] = float(
                 np.median(np.abs(range_residuals(graph, estimate))))
         if data.truth is not None:
-            result['stated'] = seen.availability.accuracy(positions_of(data.truth))
+            result['stated'] = seen.availability.accuracy(data.truth)
         if data.graph is not None:
             own, result['cost_on_file_note'] = on_file(data.graph, graph, estimate)
             if own is not None:
@@ -226,13 +235,8 @@ def _messages(seen: Observation, played: dict[str, Any]) -> dict[str, Any]:
 
 
 def truth_of(data: DemoInput, saved: Graph) -> Estimate | None:
-    """True positions of the saved keyframes, in their order; None where one of them is unknown."""
-    if data.truth is None or not saved.n_poses:
-        return None
-    place = at_poses(saved, positions_of(data.truth))
-    if not np.all(np.isfinite(place)):
-        return None
-    return Estimate(saved.poses.rotation.copy(), place, saved.landmarks.position.copy())
+    """The saved keyframes at their true positions, in their order."""
+    return None if data.truth is None else true_poses(saved, data.truth)
 
 
 def draw(saved: Path, target: Path, data: DemoInput, result: Mapping[str, Any]) -> None:
@@ -240,7 +244,7 @@ def draw(saved: Path, target: Path, data: DemoInput, result: Mapping[str, Any]) 
     graph = pyfg.read(saved)
     estimate, truth = estimate_of(graph), truth_of(data, graph)
     if truth is not None:
-        estimate = estimate.moved(*align(estimate.translation, truth.translation))
+        estimate = laid_on(estimate, truth)
     save_map(
         target, graph, estimate, truth=truth, title=data.name,
         untrusted={name: state for name, state in result['robots'].items() if state != 'located'},

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from ..array_types import Array, Index
-from ..graph import Graph
+from ..graph import Estimate, Graph
 from ..linalg.rotations import align
 
 FIXES = ('none', 'float', 'fixed')
@@ -145,6 +145,22 @@ def positions_of(graph: Graph) -> TruePositions:
             result[:, axis] = np.interp(when, since, values, left=np.nan, right=np.nan)
         return result
     return at
+
+
+def true_poses(graph: Graph, positions: TruePositions) -> Estimate | None:
+    """The poses of a graph at their true positions, NaN where these are not known; None where they
+    are too few to lay a map on."""
+    places = at_poses(graph, positions)
+    if np.count_nonzero(np.isfinite(places[:, 0])) <= graph.dimension:
+        return None
+    return Estimate(graph.poses.rotation.copy(), places, graph.landmarks.position.copy())
+
+
+def laid_on(estimate: Estimate, other: Estimate) -> Estimate:
+    """An estimate moved to where its poses are nearest to those of another one of the same graph.
+    """
+    known = np.isfinite(estimate.translation[:, 0] + other.translation[:, 0])
+    return estimate.moved(*align(estimate.translation[known], other.translation[known]))
 
 
 def at_poses(graph: Graph, positions: TruePositions) -> Array:

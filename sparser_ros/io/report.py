@@ -147,14 +147,16 @@ def ate_rmse(estimate: Estimate | None, truth: Estimate | None) -> float | None:
 
 
 def position_errors(estimate: Estimate | None, truth: Estimate | None) -> Array | None:
-    """(n,): position errors of all poses in metres after rigid alignment; None without a truth.
+    """(n,): position errors of all poses that have a truth, in metres after rigid alignment; None
+    without a truth.
 
     Without poses those of the landmarks, whose mirror image fits ranges alone as well.
     """
     if estimate is None or truth is None or not len(truth.points):
         return None
     if len(truth.translation):
-        return aligned_errors(estimate.translation, truth.translation)
+        known = np.isfinite(truth.translation[:, 0])
+        return aligned_errors(estimate.translation[known], truth.translation[known])
     return aligned_errors(estimate.landmarks, truth.landmarks, mirror=True)
 
 

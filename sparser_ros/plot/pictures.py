@@ -116,7 +116,8 @@ def save_map(
 
 def size_of(estimate: Estimate, truth: Estimate | None = None) -> tuple[float, float]:
     """Width and height in inches of a picture that fits the map."""
-    points = np.concatenate([estimate.points, *([] if truth is None else [truth.translation])])
+    points = np.concatenate([estimate.points, *([] if truth is None else [
+        truth.translation[np.isfinite(truth.translation[:, 0])]])])
     if points.shape[1] == 3:
         return 8.0, 6.0
     extent = np.ptp(points, axis=0)

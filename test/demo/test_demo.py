@@ -19,9 +19,11 @@ from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.demo import demo, demo_data
 from sparser_ros.demo.demo_data import latencies
 from sparser_ros.demo.processes import Child
-from sparser_ros.graph import cost, estimate_of
-from sparser_ros.io import pyfg
-from sparser_ros.io.simulation import Simulation, graph_of
+from sparser_ros.graph import Estimate, cost, estimate_of
+from sparser_ros.io import pyfg, report
+from sparser_ros.io.atomic import write_parameters
+from sparser_ros.io.simulation import Simulation, graph_of, node_config, write_bag
+from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.solver import solve
 
 
@@ -154,6 +156,29 @@ def test_bad_options_are_named_before_anything_starts(
     except SystemExit as ended:
         code = ended.code
     assert code == 2 and said in capsys.readouterr().err
+
+
+def test_the_truth_in_a_recording_is_read(tmp_path):
+    """Not for robots and times of which nothing is recorded."""
+    run = Simulation(SimulationConfig(robots=2, beacons=2, minutes=0.2, truth_rate=10.0))
+    write_bag(tmp_path / 'bag', run)
+    parameters = node_config(run)
+    del parameters['backend']['truth_topics']['B']
+    write_parameters(tmp_path / 'bag.yaml', parameters)
+    data = demo_data.prepare(tmp_path / 'bag', tmp_path / 'bag.yaml', tmp_path)
+    saved = graph_of(run)
+    truth = demo_data.truth_of(data, saved).translation
+    known = np.isfinite(truth[:, 0])
+    assert set(saved.poses.robot[known]) == {saved.robots.index('A')}
+    true = saved.poses.translation
+    error = aligned_errors(true[known], truth[known])
+    assert len(error) > 10 and error.max() < 0.02
+    other = Estimate(saved.poses.rotation, true + np.where(known[:, None], 0.0, 5.0),
+                     saved.landmarks.position)
+    assert report.ate(other, demo_data.truth_of(data, saved)) == pytest.approx(error.mean())
+    del parameters['backend']['truth_topics']['A']
+    write_parameters(tmp_path / 'none.yaml', parameters)
+    assert demo_data.prepare(tmp_path / 'bag', tmp_path / 'none.yaml', tmp_path).truth is None
 
 
 def test_what_the_draft_for_a_recording_leaves_open_is_said(tmp_path, capsys):

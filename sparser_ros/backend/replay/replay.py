@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ...config import ConfigError, FormatError
+from ...config import FormatError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
-from ...frontend.draft_config import TRUTH_TYPES
 from ...frontend.inputs import MEASURING, topic_findings
 from ...graph import Graph, Increment, range_residuals
 from ...graph.finding import Finding
@@ -33,7 +32,7 @@ from ..session.audited_map import NOTHING, significance
 from ..session.graph_store import possible, thinned
 from ..session.session import Session
 from ..session.solution import Fix, Location, Solution
-from .truth import TruthTrack, compare, uncovered
+from .truth import TruthTrack, compare, tracks_of, uncovered
 
 Progress = Callable[[float, Solution | None], None]
 """Called with the share of the bag that is read, and the newest solution."""
@@ -129,12 +128,7 @@ def run(
     inputs = Inputs(config)
     routes = {topic: inputs.match(topic, kind) for topic, kind in bag.topics.items()}
     truth = {topic: robot for robot, topic in config.backend.truth_topics.items()}
-    for topic, robot in truth.items():
-        if bag.topics.get(topic, TRUTH_TYPES[0]) not in TRUTH_TYPES:
-            raise ConfigError(
-                f'backend.truth_topics: {robot}: {topic} has messages of {bag.topics[topic]}; '
-                f'poses are read from {", ".join(TRUTH_TYPES)}')
-    state.tracks = {robot: TruthTrack([], [], []) for robot in truth.values()}
+    state.tracks = tracks_of(bag, config)
     state.unused_topics = tuple(sorted(
         topic for topic, route in routes.items() if route is None and topic not in truth))
     wanted = [topic for topic in bag.topics if topic not in state.unused_topics]

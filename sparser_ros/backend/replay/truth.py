@@ -7,18 +7,25 @@ located robots together (without scale); what remains is error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.interpolate import Akima1DInterpolator
 from scipy.spatial.transform import Rotation, Slerp
 
 from ...array_types import Array, Index, Mask
+from ...config import ConfigError, FormatError
+from ...frontend.draft_config import TRUTH_TYPES
 from ...graph import Estimate, Graph
 from ...io.availability import Availability, TruePositions
 from ...linalg.rotations import align, angle_to_matrix
 from ..session.solution import Location, Solution
+
+if TYPE_CHECKING:
+    from ...config.sparser import SparserConfig
+    from ...io.bag import BagReader
 
 LEFT_OUT_SHARE = 0.05
 """Share of keyframes without truth from which it is worth a warning; bags end raggedly."""
@@ -83,6 +90,28 @@ class TruthTrack:
             return rotation, position, inside
 
         return at
+
+
+def tracks_of(bag: BagReader, config: SparserConfig) -> dict[str, TruthTrack]:
+    """A track without poses of every robot whose truth the bag may have."""
+    for robot, topic in config.backend.truth_topics.items():
+        if bag.topics.get(topic, TRUTH_TYPES[0]) not in TRUTH_TYPES:
+            raise ConfigError(
+                f'backend.truth_topics: {robot}: {topic} has messages of {bag.topics[topic]}; '
+                f'poses are read from {", ".join(TRUTH_TYPES)}')
+    return {robot: TruthTrack([], [], []) for robot in config.backend.truth_topics}
+
+
+def read_truth(bag: BagReader, config: SparserConfig) -> TruePositions | None:
+    """The recorded positions of a bag; None without any."""
+    tracks = tracks_of(bag, config)
+    robots = {topic: robot for robot, topic in config.backend.truth_topics.items()}
+    for message in bag.messages(set(robots)):
+        # What cannot be read is not compared.
+        with suppress(FormatError):
+            tracks[robots[message.topic]].add(message.msg, message.bag_time_ns)
+    known = any(track.stamps_ns for track in tracks.values())
+    return recorded(tracks, config.dimension) if known else None
 
 
 def recorded(tracks: Mapping[str, TruthTrack], dimension: int) -> TruePositions:
