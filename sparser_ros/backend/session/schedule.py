@@ -96,6 +96,8 @@ class Schedule:
         self._searched_ties = np.zeros(0, dtype=np.int64)
         self._confirmed: frozenset[int] = frozenset()
         """First poses of segments whose place a start from scratch has confirmed."""
+        self._headed: frozenset[int] = frozenset()
+        """Those of which it had determined the heading as well: two headings are two maps."""
         self._beaten = False
         """The last one has found a map that nothing has confirmed yet."""
         self._agreed = 0
@@ -165,6 +167,7 @@ class Schedule:
         self._searched = int(share * self._searched)
         self._searched_ties = ties[:count][:len(self._searched_ties)]
         self._confirmed = frozenset(renumbered(self._confirmed, to))
+        self._headed = frozenset(renumbered(self._headed, to))
         if self._told:
             self._measurements = int(share * self._measurements)
             self.rows = len(now.graph.ranges), len(now.graph.relative_poses)
@@ -186,7 +189,7 @@ class Schedule:
         """
         if self._beaten:
             return _BEATEN
-        if self._unconfirmed(judgement.segments):
+        if any(self._unconfirmed(segment) for segment in judgement.segments):
             return 'a place is to be confirmed'
         grown = store.n_measurements / max(self._searched, 1)
         doubt = doubt or '; '.join(why for _, why in judgement.unclear)
@@ -212,7 +215,8 @@ class Schedule:
         Returns why more are to follow, or ''.
         """
         if end is SearchEnd.FAR_BETTER:
-            self._beaten, self._confirmed, self._agreed = True, frozenset(), 0
+            self._beaten, self._confirmed, self._headed, self._agreed = (
+                True, frozenset(), frozenset(), 0)
             return _BEATEN
         if end in (SearchEnd.LIMIT, SearchEnd.FAILED):
             self.kept(judgement)
@@ -220,28 +224,35 @@ class Schedule:
         ties, count = ties_of(store.graph)
         self._agreed = self._agreed + 1 if end is SearchEnd.AGREED else 0
         self._beaten, self._confirmed = False, _placed(judgement.segments)
+        self._headed = _placed(judgement.segments, Location.LOCATED)
         self._searched, self._searched_ties = store.n_measurements, ties[:count]
         return ''
 
     def kept(self, judgement: Judgement) -> None:
         """No start from scratch was made: what is no longer placed must be confirmed anew."""
         self._confirmed &= _placed(judgement.segments)
+        self._headed &= self._confirmed
 
     def restrained(self, judgement: Judgement, *, measured: bool) -> Judgement:
         """`judgement`, with places that no start from scratch has confirmed held back.
 
         Unless it is `measured`, there is nothing but odometry to confirm them.
         """
-        unconfirmed = self._unconfirmed(judgement.segments)
         missing = _UNCONFIRMED if measured else _ODOMETRY_ONLY
         return replace(judgement, segments=tuple(
             replace(segment, location=Location.UNLOCATED, missing=missing)
-            if segment.first in unconfirmed else segment
+            if self._unconfirmed(segment) else segment
             for segment in judgement.segments))
 
-    def _unconfirmed(self, segments: tuple[SegmentVerdict, ...]) -> frozenset[int]:
-        return _placed(segments) - self._confirmed
+    def _unconfirmed(self, segment: SegmentVerdict) -> bool:
+        known = self._headed if segment.location is Location.LOCATED else self._confirmed
+        return segment.location.placed and segment.first not in known
 
 
-def _placed(segments: tuple[SegmentVerdict, ...]) -> frozenset[int]:
-    return frozenset(segment.first for segment in segments if segment.location.placed)
+def _placed(
+    segments: tuple[SegmentVerdict, ...], *states: Location
+) -> frozenset[int]:
+    """First poses of segments that have a place, or are in one of these states."""
+    return frozenset(
+        segment.first for segment in segments
+        if (segment.location in states if states else segment.location.placed))

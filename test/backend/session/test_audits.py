@@ -28,13 +28,20 @@ from sparser_ros.backend.integrity.radio_errors import RadioErrors
 from sparser_ros.backend.process.wire import Answer, decode, verdict_message
 from sparser_ros.backend.session import contest, fault_search
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.contest import robust_cost
+from sparser_ros.backend.session.contest import SearchEnd, robust_cost
 from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
-from sparser_ros.backend.session.judgement import examined
+from sparser_ros.backend.session.graph_store import GraphStore
+from sparser_ros.backend.session.judgement import Judgement, examined
 from sparser_ros.backend.session.lasting_faults import solved_sizes
 from sparser_ros.backend.session.rulings import Ruling, Rulings
+from sparser_ros.backend.session.schedule import Schedule
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location, VerdictKind, tracked_map
+from sparser_ros.backend.session.solution import (
+    Location,
+    SegmentVerdict,
+    VerdictKind,
+    tracked_map,
+)
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.backend.session.trust import announcements
@@ -236,6 +243,29 @@ def test_before_an_audit_nothing_is_located_and_odometry_is_kept():
     assert {one.location for one in solution.robots} == {Location.UNLOCATED}
     np.testing.assert_allclose(
         solution.estimate.translation[::2], world.odometry[0][3][:15], atol=1e-9)
+
+
+def test_a_place_is_confirmed_with_its_heading():
+    """Two headings at one place are two maps once the robot drives on: a start from scratch that
+    has left both has chosen none."""
+    schedule, store = Schedule(), GraphStore(2)
+
+    def judgement(location):
+        return Judgement(
+            (SegmentVerdict(0, 'A', location, '', 0.0),), np.zeros(0, dtype=bool), '')
+
+    def restrained(location):
+        return schedule.restrained(judgement(location), measured=True).segments[0].location
+
+    schedule.searched(judgement(Location.POSITION_ONLY), store, SearchEnd.AGREED)
+    assert restrained(Location.POSITION_ONLY) is Location.POSITION_ONLY
+    assert restrained(Location.LOCATED) is Location.UNLOCATED
+    schedule.searched(judgement(Location.LOCATED), store, SearchEnd.AGREED)
+    # A robot that loses its heading for a while is where it was.
+    schedule.kept(judgement(Location.POSITION_ONLY))
+    assert restrained(Location.LOCATED) is Location.LOCATED
+    schedule.kept(judgement(Location.UNLOCATED))
+    assert restrained(Location.LOCATED) is Location.UNLOCATED
 
 
 def test_verdicts_survive_encoding():
