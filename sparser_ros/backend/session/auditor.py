@@ -44,7 +44,7 @@ from .fault_search import Attempts, FaultSearch
 from .fault_trials import holding_back, look_for_faults, noted, weighted_by_noise
 from .frame import Frame, at_heights, frame_of, initial_pose
 from .graph_store import FAILURES, GraphStore, culprits, quarantine_findings, tracked_of
-from .judgement import Judgement, against_rivals, determined, judged
+from .judgement import Judgement, against_rivals, determined, judged, open_rivals
 from .lasting_faults import solved_sizes
 from .rulings import Rulings
 from .schedule import GrowthClock, Schedule
@@ -73,6 +73,9 @@ class Auditor:
         self._pose = initial_pose(config.backend, config.dimension)
         self._map: TrackedMap | None = None
         """The map of the last audit: where the next one starts."""
+        self._rivals: list[TrackedMap] = []
+        """Those that fitted about as well, until one that starts from them no longer does: with new
+        data nothing else may lead there."""
         self._gauge_name: str | None = None
         self._schedule = Schedule()
         self._attempts = Attempts()
@@ -143,6 +146,7 @@ class Auditor:
         self._attempts.thinned(share)
         self._growth.thinned(share)
         self._map = None if self._map is None else tracked_of(self._map, to)
+        self._rivals = [tracked_of(rival, to) for rival in self._rivals]
         self.solved = self.bound = self._proved = None
 
     def rule(self, rulings: Rulings) -> None:
@@ -287,6 +291,9 @@ class Auditor:
                     frame, tracked, self._map, partial(self._store.rows_until, data=data),
                     self.config):
                 contest.from_hypothesis('the last audit', self._guess(frame, None))
+            contest.unexcluded = [
+                (f'rival {number} of the last audit', self._guess(frame, rival))
+                for number, rival in enumerate(self._rivals) if rival.anchored == frame.anchored]
         except FAILURES as error:
             return None, f'{type(error).__name__}: {error}'
         if not np.isfinite(contest.best.value):
@@ -315,6 +322,7 @@ class Auditor:
         known = TrackedMap(
             self._store.sequence, start, frame.placed(mask), contest.frame.anchored)
         other = Contest(frame, self._guess(frame, known), self._pose, self.config, data)
+        other.unexcluded = contest.unexcluded
         other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
         return other if np.isfinite(other.best.value) else None
 
@@ -326,8 +334,7 @@ class Auditor:
         if better:
             after = judged(contest, self.config)
         else:
-            after = replace(before, segments=against_rivals(
-                before.segments, contest, self.config, before.undetected))
+            after = against_rivals(before, contest, self.config)
         exchanged = None
         if end not in (SearchEnd.LIMIT, SearchEnd.FAILED):
             exchanged = ExchangeTrials(
@@ -440,7 +447,9 @@ class Auditor:
             measured=contest.can_start_from_scratch)
         placed = frame.placed(frame.mask)
         kind = self._kind(contest, tracked, placed)
-        self._map = TrackedMap(self._store.sequence, best.whole, placed, frame.anchored)
+        self._map, *self._rivals = (
+            TrackedMap(self._store.sequence, candidate.whole, placed, frame.anchored)
+            for candidate in (best, *open_rivals(contest, self.config)))
         own = frame.subgraph
         self.solved = SolvedMap(
             self._store.sequence, self._store.newest_stamp_ns, own.graph, own.of(best.whole),

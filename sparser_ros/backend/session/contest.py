@@ -163,6 +163,8 @@ class Contest:
         self.frame, self.guess, self.pose, self.config = frame, guess, pose, config
         self.data = data
         """The graph that the frame is of, and the treatment that made it."""
+        self.unexcluded: list[tuple[str, Estimate]] = []
+        """Maps, in words, that fitted about as well at the audit before: further starts."""
         self.candidates: list[Candidate] = []
         self.examinations: dict[tuple[int, tuple[Fault, ...]], Examination] = {}
         """What monitors say (judgement.py), by `id` of a candidate and the faults that it is solved

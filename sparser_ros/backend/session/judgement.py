@@ -87,27 +87,23 @@ def judged(contest: Contest, config: SparserConfig) -> Judgement:
     withheld, findings = _frame_of_map(
         frame, best.whole, located, contest.data.graph, config)
     examination = examined(contest, config)
-    segments = against_rivals(
-        _segments(frame, seen, weights, config), contest, config, examination.undetected)
     undetected = examination.undetected
     if undetected is not None:
         undetected = replace(undetected, keyframes=frame.subgraph.poses[undetected.keyframes])
-    return Judgement(
-        segments, located, withheld, findings + examination.findings, undetected,
-        (('', examination.unclear),) if examination.unclear else ())
+    return against_rivals(Judgement(
+        _segments(frame, seen, weights, config), located, withheld,
+        findings + examination.findings, undetected,
+        (('', examination.unclear),) if examination.unclear else ()), contest, config)
 
 
-def against_rivals(
-    verdicts: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig,
-    hidden: HiddenFaults | None,
-) -> tuple[SegmentVerdict, ...]:
-    """Verdicts on the best candidate beside the others that fit about as well.
-
-    `hidden` are the faults that may hide at the best candidate.
-    """
-    best, result, accepted = contest.best, list(verdicts), config.backend.observability
+def against_rivals(judgement: Judgement, contest: Contest, config: SparserConfig) -> Judgement:
+    """What is judged of the best candidate, beside the others that fit about as well."""
+    best, accepted = contest.best, config.backend.observability
+    result, hidden = list(judgement.segments), judgement.undetected
+    located = judgement.landmark_located
     for rival in contest.rivals(accepted.flip_cost):
-        away = np.linalg.norm(moves(contest, rival), axis=1)
+        away, apart = np.split(apart_m(contest, rival, best), [len(result)])
+        located = located & (apart <= accepted.alert_limit_m)
         for number, verdict in enumerate(result):
             result[number] = verdict = replace(
                 verdict, apart_m=max(verdict.apart_m, float(away[number])))
@@ -115,8 +111,9 @@ def against_rivals(
                 result[number] = _ambiguous(
                     verdict, f'another map fits about as well (chi-square {rival.value:.1f} '
                     f'instead of {best.value:.1f})', float(away[number]))
+    judgement = replace(judgement, landmark_located=located)
     if hidden is None or not config.backend.integrity.gate:
-        return tuple(result)
+        return replace(judgement, segments=tuple(result))
     elsewhere = [
         rival for rival in contest.candidates if rival is not best and np.isfinite(rival.value)
         and np.max(np.linalg.norm(moves(contest, rival), axis=1)) > accepted.alert_limit_m]
@@ -125,7 +122,18 @@ def against_rivals(
             there = examined(contest, config, rival)
             if there.undetected is not None:
                 result = beside_faults(result, contest, rival, hidden, there.undetected, config)
-    return tuple(result)
+    return replace(judgement, segments=tuple(result))
+
+
+def open_rivals(contest: Contest, config: SparserConfig) -> list[Candidate]:
+    """Candidates that fit about as well as the best one, and have something elsewhere: few enough
+    to be solved again, those first that move robots, and the best of them."""
+    accepted, told = config.backend.observability, [contest.best]
+    for rival in sorted(contest.rivals(accepted.flip_cost), key=lambda candidate: (
+            not moved_robots(contest, candidate, accepted.alert_limit_m), candidate.value)):
+        if all(np.max(apart_m(contest, rival, other)) > accepted.alert_limit_m for other in told):
+            told.append(rival)
+    return told[1:1 + MOST_HYPOTHESES]
 
 
 def beside_faults(
@@ -170,6 +178,15 @@ def moves(contest: Contest, rival: Candidate) -> Array:
     return np.asarray(rival.whole.translation[last] - contest.best.whole.translation[last])
 
 
+def apart_m(contest: Contest, first: Candidate, second: Candidate) -> Array:
+    """(b + m,): from the newest pose of each segment, and each landmark, in one map to that in
+    another, metres."""
+    last = contest.frame.segments.last
+    return np.asarray(np.linalg.norm(np.concatenate([
+        first.whole.translation[last] - second.whole.translation[last],
+        first.whole.landmarks - second.whole.landmarks]), axis=1))
+
+
 def moved_robots(contest: Contest, other: Candidate, limit_m: float) -> dict[str, float]:
     """Metres by which robots are elsewhere in another map, of those that it moves by more than a
     limit."""
@@ -205,8 +222,8 @@ def examined(
 def seen_in(contest: Contest, config: SparserConfig) -> Observability:
     """What the measurements determine in the best candidate; better hypotheses are tried.
 
-    The other placements that fit about as well in the rigid problem start solves of the whole
-    graph; where one of them wins, it is judged in turn.
+    Maps that were not excluded before, and the other placements that fit about as well in the rigid
+    problem, start solves of the whole graph; where one of them wins, it is judged in turn.
     """
     frame = contest.frame
     while True:
@@ -216,12 +233,14 @@ def seen_in(contest: Contest, config: SparserConfig) -> Observability:
             weights_of_rows(frame, best.result.stats.weights),
             rejected_weight=config.backend.rejected_weight)
         tried = {candidate.start for candidate in contest.candidates}
-        fresh = [placement for placement in seen.hypotheses[:MOST_HYPOTHESES]
-                 if placement.words not in tried]
+        likely = seen.hypotheses[:MOST_HYPOTHESES]
+        fresh = [(words, whole) for words, whole in (
+            *contest.unexcluded, *((one.words, one.estimate) for one in likely))
+            if words not in tried]
         if not fresh or len(contest.candidates) >= MOST_CANDIDATES:
             return seen
-        for placement in fresh:
-            contest.from_hypothesis(placement.words, placement.estimate)
+        for start in fresh:
+            contest.from_hypothesis(*start)
         if contest.best is best:
             return seen
 

@@ -125,6 +125,18 @@ def test_a_tracker_in_a_wrong_basin_gets_a_better_map_in_one_step():
     assert auditor.audit(tracked_map(after)).kind is VerdictKind.AGREE
 
 
+def test_a_map_that_fits_as_well_is_not_forgotten_until_it_is_excluded():
+    """Nothing but a map of the audit before leads to the right one at two of these."""
+    world = two_robots(0, dimension=3, steps=24, seed=4, range_sigma=0.1)
+    auditor, true = Auditor(config(dimension=3, solver=ROBUST)), world.true_in_map().translation
+    for increment in world.increments(6):
+        auditor.add(increment)
+        verdict = auditor.audit()
+        place, other = verdict.estimate.translation, verdict.segments[1].location
+        assert other is not Location.LOCATED or np.linalg.norm(
+            place[-1] - true[len(place) - 1]) < 1.0
+
+
 @pytest.mark.parametrize('then', ['options', 'poison'])
 def test_what_comes_after_a_better_map_does_not_bring_the_old_one_back(then):
     """Live options make the map anew, and data with which it cannot be solved are taken back."""

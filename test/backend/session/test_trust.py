@@ -140,14 +140,20 @@ def rival_of(contest, gap, translation):
 
 @pytest.mark.parametrize(('gap', 'metres', 'ambiguous'), [
     (24.0, 5.0, True), (26.0, 5.0, False), (24.0, 0.5, False)])
-def test_another_map_that_fits_about_as_well_leaves_its_robots_ambiguous(
+def test_robots_and_beacons_that_another_map_has_elsewhere_are_not_located(
         situation, gap, metres, ambiguous):
     contest, found, options = situation
-    moved = contest.best.whole.translation.copy()
+    moved, marks = contest.best.whole.translation.copy(), contest.best.whole.landmarks.copy()
     moved[contest.frame.graph.poses.robot == 1, 0] += metres
+    marks[2, 0] += metres
+    rival = rival_of(contest, gap, moved)
+    rival = dataclasses.replace(rival, whole=dataclasses.replace(rival.whole, landmarks=marks))
     both = Contest(contest.frame, contest.guess, contest.pose, contest.config, contest.data)
-    both.candidates += [contest.best, rival_of(contest, gap, moved)]
-    a, b = against_rivals(found.segments, both, options, None)
+    both.candidates += [contest.best, rival]
+    seen = against_rivals(dataclasses.replace(found, undetected=None), both, options)
+    a, b = seen.segments
+    assert np.all(found.landmark_located)
+    assert seen.landmark_located.tolist() == [True, True, not ambiguous, True]
     assert a.location is Location.LOCATED
     assert b.location is (Location.AMBIGUOUS if ambiguous else Location.LOCATED)
     assert not ambiguous or ('chi-square' in b.missing and 'has it 5.0 m away' in b.missing)
