@@ -430,7 +430,9 @@ class Auditor:
     ) -> VerdictKind:
         new = tracked is None or not set(placed) <= set(tracked.placed)
         best, present = contest.best, contest.candidates[0]
-        better = present.value - best.value > max(SAME_COST * best.value, SAME_CHI_SQUARE)
+        better = present.value - best.value > min(
+            max(SAME_COST * best.value, SAME_CHI_SQUARE),
+            self.config.backend.observability.flip_cost)
         if new or better or is_worse(
                 contest.frame, tracked, best.whole,
                 partial(self._store.rows_until, data=contest.data), self.config):

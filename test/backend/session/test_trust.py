@@ -10,11 +10,12 @@ from backend_world import config, filled, lived, pair_world, two_robots
 
 from sparser_ros.backend.integrity.faults import BURST, stretch
 from sparser_ros.backend.integrity.gate import astray, denying
+from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.contest import Contest
 from sparser_ros.backend.session.frame import frame_of, initial_pose
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.judgement import against_rivals, beside_faults, judged
-from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.solution import Location, TrackedMap, VerdictKind
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.backend.session.trust import contradictions
 from sparser_ros.config.backend_config import ObservabilityConfig
@@ -157,6 +158,21 @@ def test_robots_and_beacons_that_another_map_has_elsewhere_are_not_located(
     assert a.location is Location.LOCATED
     assert b.location is (Location.AMBIGUOUS if ambiguous else Location.LOCATED)
     assert not ambiguous or ('chi-square' in b.missing and 'has it 5.0 m away' in b.missing)
+
+
+@pytest.mark.parametrize(('gap', 'kind'), [
+    (24.0, VerdictKind.AGREE), (26.0, VerdictKind.BETTER_MAP)])
+def test_a_map_that_excludes_the_present_one_is_better_however_much_both_cost(
+        situation, gap, kind):
+    contest, _, options = situation
+    auditor = filled(Auditor(options), pair_world(known=()).increments(4))
+    both = Contest(contest.frame, contest.guess, contest.pose, contest.config, contest.data)
+    both.candidates += [
+        dataclasses.replace(contest.best, value=value) for value in (1e5 + gap, 1e5)]
+    placed = contest.frame.placed(contest.frame.mask)
+    tracked = TrackedMap(
+        auditor.sequence, contest.best.whole, placed, contest.frame.anchored)
+    assert auditor._kind(both, tracked, placed) is kind
 
 
 def test_a_start_that_fails_is_never_the_best_map(situation):
