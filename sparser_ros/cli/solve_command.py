@@ -13,7 +13,7 @@ import numpy as np
 from ..array_types import Array
 from ..config import ConfigError, SolverConfig, SolverError
 from ..graph import Estimate, Graph, estimate_of, range_residuals
-from ..graph.estimate import from_first_pose
+from ..graph.estimate import from_first_pose, turned_onto
 from . import calibrate_command
 from .console import (
     NOT_CONVERGED,
@@ -185,7 +185,7 @@ def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> E
 
     Aligned with the reference where there is one, else with the file's first pose.
     """
-    from ..linalg.rotations import align, nearest_about_vertical
+    from ..linalg.rotations import align
 
     if graph.anchored:
         return estimate
@@ -194,12 +194,9 @@ def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> E
         return estimate if truth is None else estimate.moved(
             *align(estimate.landmarks, truth.landmarks, mirror=True))
     if truth is not None and graph.n_poses > graph.dimension:
-        rotation, shift = align(estimate.translation, truth.translation)
-        if graph.levelled:
-            rotation = nearest_about_vertical(rotation)
-            shift = truth.translation.mean(axis=0) - rotation @ estimate.translation.mean(axis=0)
-            shift[-1] *= not len(graph.heights)
-        return estimate.moved(rotation, shift)
+        return turned_onto(
+            estimate, align(estimate.translation, truth.translation)[0],
+            estimate.translation.mean(axis=0), truth.translation.mean(axis=0), graph)
     return from_first_pose(graph, estimate)
 
 

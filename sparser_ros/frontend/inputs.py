@@ -65,6 +65,8 @@ class Route:
     """(message, received_ns) -> sample or samples."""
     read: Callable[[bytes, int], Sample] | None = None
     """(CDR bytes, received_ns) -> sample; None = the message must become an object first."""
+    expected: bool = True
+    """Whether it is told where the topic is not there."""
 
     def samples(self, data: bytes, received_ns: int,
                 deserialise: Callable[[str, bytes], Any]) -> Iterable[Sample]:
@@ -93,13 +95,11 @@ class Inputs:
                   samples.odometry, samples.read_odometry, robot=OF_TOPIC)
         datum = samples.Datum(fixes.datum, fixes.datum_heading_rad) if fixes.datum else None
         self._add(fixes.topic, fixes.type, 'fixes', samples.fix, robot=OF_TOPIC, datum=datum)
-        self.button = _key(fixes.initial_pose_topic)
-        """Nobody need press it."""
         self._add(fixes.initial_pose_topic, 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
-                  samples.fix, initial=True, robot=(
+                  samples.fix, expected=False, initial=True, robot=(
                       fixes.initial_pose_robot or config.backend.gauge_robot or config.robots[0]))
         self._add(config.frames.static_topic, 'tf2_msgs/msg/TFMessage', 'frames',
-                  samples.static_frames)
+                  samples.static_frames, expected=False)
         for ranges in config.range_inputs().values():
             self._ranges(ranges)
         for sighting in config.sighting_inputs().values():
@@ -157,7 +157,7 @@ class Inputs:
 
     def _add(
         self, template: str, type_name: str, kind: str, decoder: Callable[..., Any],
-        reader: Callable[..., Any] | None = None, **options: Any,
+        reader: Callable[..., Any] | None = None, *, expected: bool = True, **options: Any,
     ) -> None:
         """Routes of a topic, if it has a name: of every robot, or of nobody ('') in particular.
 
@@ -169,7 +169,7 @@ class Inputs:
             if template:
                 self._join(Route(
                     self._config.topic(template, robot), type_name, kind, partial(decoder, **own),
-                    partial(reader, **own) if reader else None))
+                    partial(reader, **own) if reader else None, expected))
 
     def _join(self, route: Route) -> None:
         """Take in a route; several of one topic become one, which reads a message by each."""
@@ -179,8 +179,9 @@ class Inputs:
         refuse(known.type != route.type, f'topic {route.topic}: {OPTION[known.kind]} and '
                f'{OPTION[route.kind]} read it as {known.type} and {route.type}: a topic has one '
                'type')
-        self._by_topic[_key(route.topic)] = replace(known, read=None, decoder=partial(
-            _by_both, known.decode, route.decode))
+        self._by_topic[_key(route.topic)] = replace(
+            known, read=None, decoder=partial(_by_both, known.decode, route.decode),
+            expected=known.expected or route.expected)
 
     def _ranges(self, source: RangeInput) -> None:
         usual = RANGE_TYPES.get(source.adapter, '')
@@ -241,7 +242,7 @@ def topic_findings(
     heard = {_key(route.topic) for route in routes.values()}
     findings = []
     for route in inputs.routes:
-        if _key(route.topic) in {*heard, inputs.button} or route.kind == 'frames':
+        if _key(route.topic) in heard or not route.expected:
             continue
         alike = [topic for topic, kind in unused.items() if kind == route.type]
         near = difflib.get_close_matches(route.topic, alike, n=1, cutoff=0.0)

@@ -83,7 +83,16 @@ def from_first_pose(graph: Graph, estimate: Estimate) -> Estimate:
 def at_origin(
     estimate: Estimate, row: int, pose: tuple[Array, Array], graph: Graph
 ) -> Estimate:
-    """The estimate moved rigidly so that pose `row` is at `pose` (rotation, translation).
+    """The estimate moved by `turned_onto` so that pose `row` is at `pose` (rotation, translation).
+    """
+    return turned_onto(
+        estimate, pose[0] @ estimate.rotation[row].T, estimate.translation[row], pose[1], graph)
+
+
+def turned_onto(
+    estimate: Estimate, rotation: Array, point: Array, place: Array, graph: Graph
+) -> Estimate:
+    """The estimate turned by a rotation (d, d), with a point of its frame moved to a place (d,).
 
     Where the graph has verticals or heights only the heading is turned, where it has heights these
     stay.
@@ -91,10 +100,9 @@ def at_origin(
     # The compiled functions load numba, which half of the commands do without.
     from ..linalg.rotations import nearest_about_vertical
 
-    rotation = pose[0] @ estimate.rotation[row].T
     if graph.levelled:
         rotation = nearest_about_vertical(rotation)
-    shift = pose[1] - rotation @ estimate.translation[row]
+    shift = place - rotation @ point
     if len(graph.heights):
         shift[-1] = 0.0
     return estimate.moved(rotation, shift)

@@ -330,20 +330,21 @@ def variance_by(
     columns = np.concatenate(unknowns)
     unit = np.zeros((J.shape[1], len(columns)))
     unit[columns, np.arange(len(columns))] = 1.0
-    moved = np.split(J @ solve(unit), np.cumsum([len(own) for own in unknowns[:-1]]), axis=1)
+    moved, ends = J @ solve(unit), np.cumsum([0, *(len(own) for own in unknowns)])
+    first, last = len(newest), len(newest) + len(spread)
+    datum = moved[:, ends[first]:ends[last]]
     anchored = len(graph.pose_priors) + len(graph.point_priors) > 0 or len(free) < graph.n_landmarks
-    b = len(newest)
-    datum = slice(b, b + len(spread))
     bodies = [*newest, *('' for _ in spread), *(graph.landmarks.names[k] for k in free)]
     ratios = {}
-    for name, place, own in zip(bodies, places, moved, strict=True):
+    for k, name in enumerate(bodies):
         if not name:
             continue
+        own = moved[:, ends[k]:ends[k + 1]]
         if not anchored:
-            motion = relative_to(place, places[datum], Outside.of(graph))
+            motion = relative_to(places[k], places[first:last], Outside.of(graph))
             if motion is None:
                 continue
-            own = own - np.hstack(moved[datum]) @ motion[:own.shape[1]].T
+            own = own - datum @ motion[:own.shape[1]].T
         squares = own**2
         claimed, found = (np.array([np.sum(part[:d]), np.sum(part[d:])])
                           for part in (np.sum(squares, axis=0), of_row @ squares))

@@ -95,8 +95,8 @@ def candidates(
     """Local minima from many starts, and from `start` (rotations, positions), best first.
 
     `turn` is false for a landmark, which has no heading: it starts from its mirror image as well,
-    which false distances do not move. `width` is c^2 of a Geman-McClure kernel
-    on every measurement.
+    which false distances do not move. `width` is c^2 of a Geman-McClure kernel on every
+    measurement.
     """
     # Heavier ones that stand for several would be doubted for errors that none of these has.
     evidence = _thinned(evidence) if turn else evidence

@@ -18,9 +18,6 @@ from .datum import Outside, relative_to
 from .pieces import Pieces
 from .rigid_problem import RigidProblem
 
-OPEN_RAD = 0.8
-"""Standard deviation from which a heading is off by a quarter turn with 5 %: from there the steps
-of a tick may end in another minimum."""
 _UNKNOWN_M, _UNKNOWN_RAD = 1e4, 30.0
 """Prior standard deviations: they only keep the information matrix invertible."""
 _HEADING_ARM_M = 0.1

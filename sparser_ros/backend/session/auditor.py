@@ -285,15 +285,14 @@ class Auditor:
             frame = self._frame(data)
             if frame is None:
                 return None, ''
-            contest = Contest(frame, self._guess(frame, tracked), self._pose, self.config, data)
+            contest = Contest(frame, self._guess(frame, tracked), self._pose, self.config, data, [
+                (f'rival {number} of the last audit', self._guess(frame, rival))
+                for number, rival in enumerate(self._rivals) if rival.anchored == frame.anchored])
             contest.from_present(self._schedule.rows)
             if tracked is not None and has_left(
                     frame, tracked, self._map, partial(self._store.rows_until, data=data),
                     self.config):
                 contest.from_hypothesis('the last audit', self._guess(frame, None))
-            contest.unexcluded = [
-                (f'rival {number} of the last audit', self._guess(frame, rival))
-                for number, rival in enumerate(self._rivals) if rival.anchored == frame.anchored]
         except FAILURES as error:
             return None, f'{type(error).__name__}: {error}'
         if not np.isfinite(contest.best.value):
@@ -321,8 +320,8 @@ class Auditor:
         mask[:len(frame.segments)] &= ~np.isin(frame.segments.robot, apart)
         known = TrackedMap(
             self._store.sequence, start, frame.placed(mask), contest.frame.anchored)
-        other = Contest(frame, self._guess(frame, known), self._pose, self.config, data)
-        other.unexcluded = contest.unexcluded
+        other = Contest(frame, self._guess(frame, known), self._pose, self.config, data,
+                        contest.unexcluded)
         other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
         return other if np.isfinite(other.best.value) else None
 

@@ -158,12 +158,12 @@ class Contest:
 
     def __init__(
         self, frame: Frame, guess: Estimate, pose: tuple[Array, Array], config: SparserConfig,
-        data: Treated,
+        data: Treated, unexcluded: Sequence[tuple[str, Estimate]] = (),
     ) -> None:
         self.frame, self.guess, self.pose, self.config = frame, guess, pose, config
         self.data = data
         """The graph that the frame is of, and the treatment that made it."""
-        self.unexcluded: list[tuple[str, Estimate]] = []
+        self.unexcluded = unexcluded
         """Maps, in words, that fitted about as well at the audit before: further starts."""
         self.candidates: list[Candidate] = []
         self.examinations: dict[tuple[int, tuple[Fault, ...]], Examination] = {}

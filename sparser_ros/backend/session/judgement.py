@@ -31,7 +31,6 @@ from ...graph.parts import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, examine
 from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import Observability, observe, position_determined
-from ..observability.uncertainty import OPEN_RAD
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
 from .graph_store import FAILURES
@@ -44,6 +43,9 @@ if TYPE_CHECKING:
 MOST_HYPOTHESES, MOST_CANDIDATES = 2, 8
 """Hypotheses that are solved for one map, and solves of one audit: each costs a warm solve."""
 
+_OPEN_RAD = 0.8
+"""Standard deviation from which a heading is off by a quarter turn with 5 %: from there the steps
+of a tick may end in another minimum."""
 _MOST_EXAMINED = 2
 """Other maps of an audit that are examined, those of least cost: each takes a linear model."""
 
@@ -102,7 +104,7 @@ def against_rivals(judgement: Judgement, contest: Contest, config: SparserConfig
     result, hidden = list(judgement.segments), judgement.undetected
     located = judgement.landmark_located
     for rival in contest.rivals(accepted.flip_cost):
-        away, apart = np.split(apart_m(contest, rival, best), [len(result)])
+        away, apart = np.split(np.linalg.norm(moves(contest, rival), axis=1), [len(result)])
         located = located & (apart <= accepted.alert_limit_m)
         for number, verdict in enumerate(result):
             result[number] = verdict = replace(
@@ -116,7 +118,7 @@ def against_rivals(judgement: Judgement, contest: Contest, config: SparserConfig
         return replace(judgement, segments=tuple(result))
     elsewhere = [
         rival for rival in contest.candidates if rival is not best and np.isfinite(rival.value)
-        and np.max(np.linalg.norm(moves(contest, rival), axis=1)) > accepted.alert_limit_m]
+        and moved_robots(contest, rival, accepted.alert_limit_m)]
     for rival in sorted(elsewhere, key=lambda other: other.value)[:_MOST_EXAMINED]:
         if any(verdict.location is Location.LOCATED for verdict in result):
             there = examined(contest, config, rival)
@@ -131,7 +133,8 @@ def open_rivals(contest: Contest, config: SparserConfig) -> list[Candidate]:
     accepted, told = config.backend.observability, [contest.best]
     for rival in sorted(contest.rivals(accepted.flip_cost), key=lambda candidate: (
             not moved_robots(contest, candidate, accepted.alert_limit_m), candidate.value)):
-        if all(np.max(apart_m(contest, rival, other)) > accepted.alert_limit_m for other in told):
+        if all(np.max(np.linalg.norm(moves(contest, rival, other), axis=1))
+               > accepted.alert_limit_m for other in told):
             told.append(rival)
     return told[1:1 + MOST_HYPOTHESES]
 
@@ -172,25 +175,20 @@ def _ambiguous(verdict: SegmentVerdict, words: str, apart_m: float) -> SegmentVe
                    missing=f'{words} and has it {apart_m:.1f} m away')
 
 
-def moves(contest: Contest, rival: Candidate) -> Array:
-    """(b, d): from the newest pose of each segment in the best map to that in another, metres."""
+def moves(contest: Contest, rival: Candidate, other: Candidate | None = None) -> Array:
+    """(b + m, d): from the newest pose of each segment, and each landmark, in the best map, or in
+    another one, to that in a rival, metres."""
+    there, here = rival.whole, (other or contest.best).whole
     last = contest.frame.segments.last
-    return np.asarray(rival.whole.translation[last] - contest.best.whole.translation[last])
-
-
-def apart_m(contest: Contest, first: Candidate, second: Candidate) -> Array:
-    """(b + m,): from the newest pose of each segment, and each landmark, in one map to that in
-    another, metres."""
-    last = contest.frame.segments.last
-    return np.asarray(np.linalg.norm(np.concatenate([
-        first.whole.translation[last] - second.whole.translation[last],
-        first.whole.landmarks - second.whole.landmarks]), axis=1))
+    return np.concatenate([
+        there.translation[last] - here.translation[last], there.landmarks - here.landmarks])
 
 
 def moved_robots(contest: Contest, other: Candidate, limit_m: float) -> dict[str, float]:
     """Metres by which robots are elsewhere in another map, of those that it moves by more than a
     limit."""
-    segments, away = contest.frame.segments, np.linalg.norm(moves(contest, other), axis=1)
+    segments = contest.frame.segments
+    away = np.linalg.norm(moves(contest, other)[:len(segments)], axis=1)
     metres = {
         name: float(np.max(away[segments.robot == number], initial=0.0))
         for number, name in enumerate(contest.frame.graph.robots)}
@@ -296,7 +294,7 @@ def _segments(
         result.append(SegmentVerdict(
             int(segments.first[number]), graph.robots[segments.robot[number]], location, missing,
             float(share[number]), float(apart[number]), float(seen.sigma.position[number]),
-            bool(seen.sigma.heading[number] >= OPEN_RAD)))
+            bool(seen.sigma.heading[number] >= _OPEN_RAD)))
     return tuple(result)
 
 

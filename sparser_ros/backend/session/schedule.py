@@ -249,9 +249,7 @@ class Schedule:
         return segment.location.placed and segment.first not in known
 
 
-def _placed(
-    segments: tuple[SegmentVerdict, ...], *states: Location
-) -> frozenset[int]:
+def _placed(segments: tuple[SegmentVerdict, ...], *states: Location) -> frozenset[int]:
     """First poses of segments that have a place, or are in one of these states."""
     return frozenset(
         segment.first for segment in segments
