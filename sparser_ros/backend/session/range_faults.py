@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...array_types import Array, Index
+from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.ends import range_ends, stamps_of
 from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, TOLERATED_SHARE, ordinary
@@ -56,8 +56,9 @@ GROWN = 1.5
 _LEAST_EXPLAINED = 5
 """Ranges of a group from which one length may explain them: half of fewer fit any length."""
 _LEAST_GOOD = 5
-"""Ranges in a row, without a faulty one, after which a fault is over: with half of them decided
-by chance it would seem to be over in 3 % of all cases, and the next audit would find it again."""
+"""By so many more ranges must be good than faulty since a fault for it to be over. Sequential test
+(Wald) of three quarters faulty against three quarters good, as a fault and gross outliers leave
+it: a fault that goes on seems to be over at 1 in 3^5."""
 _LENGTH_ROUNDS = 4
 """Linear estimates of a length with the map free: 1.5 m at 10 m of distance takes so many."""
 _OPENED = 1e-6
@@ -75,32 +76,45 @@ def held_back(fault: Fault, newest_ns: int) -> Fault:
 def closed(fault: Fault, graph: Graph, estimate: Estimate, judgement: Judgement) -> Fault:
     """An open fault without the ranges after its end, if it is over.
 
-    A range is nearer to the map than to the fault where its error is below half of the fault's. A
-    map that does not place the source without its ranges cannot judge them.
+    A map that does not place the source without its ranges cannot judge them.
     """
-    rows = fault.rows(graph)
-    if not fault.open or not len(rows):
+    if not fault.open or not len(fault.rows(graph)):
         return fault
-    stamps = stamps_of(graph, graph.ranges)[rows]
-    order = np.argsort(stamps, kind='stable')
-    rows, stamps = rows[order], stamps[order]
-    bad = np.flatnonzero(np.abs(errors(graph, rows, estimate)) >= abs(fault.size[0]) / 2)
-    last = int(bad[-1]) + 1 if len(bad) else 0
-    if len(rows) - last >= _LEAST_GOOD:
-        end_ns = int(stamps[last - 1]) if last else fault.spans[0][0] - 1
+    end_ns, over = _end(fault, graph, estimate)
+    if over:
         return replace(fault.until(end_ns), end_ns=end_ns)
     own = [part for part in judgement.segments if part.robot == fault.subject]
     placed = not own or own[-1].location is Location.LOCATED or (
         own[-1].location is Location.UNLOCATED
         and 0 < FAR_SIGMA * own[-1].sigma_m < abs(fault.size[0]) / 2)
-    return replace(fault, end_ns=max(fault.end_ns, int(stamps[last - 1]) if last else 0),
-                   held_ns=fault.held_ns if placed else 0)
+    return replace(fault, end_ns=end_ns, held_ns=fault.held_ns if placed else 0)
+
+
+def _end(fault: Fault, graph: Graph, estimate: Estimate) -> tuple[int, bool]:
+    """The stamp of the last range that shows a fault, and whether it is over since then.
+
+    At the end of the fault the faulty ranges outnumber the good ones by the most.
+    """
+    rows = fault.rows(graph)
+    stamps = stamps_of(graph, graph.ranges)[rows]
+    order = np.argsort(stamps, kind='stable')
+    rows, stamps = rows[order], stamps[order]
+    more = np.append(0, np.cumsum(np.where(_faulty(fault, rows, graph, estimate), 1, -1)))
+    last = len(rows) - int(np.argmax(more[::-1]))
+    end_ns = int(stamps[last - 1]) if last else fault.spans[0][0] - 1
+    return end_ns, bool(more[last] - more[-1] >= _LEAST_GOOD)
+
+
+def _faulty(fault: Fault, rows: Index, graph: Graph, estimate: Estimate) -> Mask:
+    """(k,): whether ranges are nearer to a fault than to the map: their error is at least half of
+    the fault's."""
+    return np.asarray(np.abs(errors(graph, rows, estimate)) >= abs(fault.size[0]) / 2)
 
 
 def still_stands(fault: Fault, graph: Graph, estimate: Estimate) -> bool:
     """Whether most ranges of a group still do not fit the map, and it is a stretch.
 
-    With most ranges of its source in it, a group no longer stands against the others: an error
+    With most ranges of its source left out, a group no longer stands against the others: an error
     that lasts is no burst, and the map may have bent to what is left. Not so where a beacon fitted
     before the group began: moves last.
 
@@ -109,7 +123,7 @@ def still_stands(fault: Fault, graph: Graph, estimate: Estimate) -> bool:
     if fault.kind not in (BURST, MOVED, MOVED_AWAY):
         return True
     rows, own = fault.rows(graph), ranges_of(fault.subject, graph)
-    if fault.kind == BURST and 2 * len(rows) > len(own) and not (
+    if fault.kind == BURST and not fault.known_ns and 2 * len(rows) > len(own) and not (
             fault.subject in graph.landmarks.names
             and _fitted(fault.before().rows(graph), graph, estimate)):
         return False
@@ -119,10 +133,13 @@ def still_stands(fault: Fault, graph: Graph, estimate: Estimate) -> bool:
 def _fits_again(fault: Fault, rows: Index, graph: Graph, estimate: Estimate) -> bool:
     """Whether most ranges of a group fit; those of a beacon that was moved, as often as others.
 
-    By a move of a few standard deviations, from some sides, most ranges fit both places.
+    By a move of a few standard deviations, from some sides, most ranges fit both places, and by a
+    length of a few most fit with it and without it: what it is taken off must be nearer to it.
     """
     if fault.kind == MOVED:
         return as_others_fit(rows, graph, estimate)
+    if fault.known_ns:
+        return 2 * np.count_nonzero(_faulty(fault, rows, graph, estimate)) <= len(rows)
     return 2 * _far(graph, rows, estimate) < len(rows)
 
 
@@ -228,8 +245,9 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
         yield candidate
         search.attempts.forget({fault.subject for fault in groups})
         for burst in bursts:
-            search.note(search.treatment.changed(
-                burst, replace(burst, held_ns=search.newest_ns)))
+            held = replace(burst, held_ns=search.newest_ns)
+            if not _end(held_back(held, search.newest_ns), search.unbiased, search.estimate)[1]:
+                search.note(search.treatment.changed(burst, held))
 
 
 def _other_causes(
@@ -346,7 +364,10 @@ def lengths_of_bursts(search: FaultSearch) -> Iterator[Candidate]:
     """
     for fault in search.treatment.of(BURST):
         graph, rows = search.unbiased, fault.rows(search.whole)
-        left_out = rows[stamps_of(graph, graph.ranges)[rows] > fault.known_ns]
+        stamps = stamps_of(graph, graph.ranges)
+        # What follows its end stays left out until the fault is over.
+        rows = rows[stamps[rows] <= fault.end_ns]
+        left_out = rows[stamps[rows] > fault.known_ns]
         key = 'length', fault.subject, fault.spans[0][0] if fault.spans else 0
         if not len(left_out) or len(rows) < max(
                 GROWN * search.attempts.refused.get(key, 0), _LEAST_EXPLAINED):
@@ -407,7 +428,7 @@ def nearer_to_map(treatment: Treatment, whole: Graph, estimate: Estimate) -> Tre
         if not fault.open or not fault.known_ns:
             continue
         rows = fault.rows(graph)
-        rows = rows[stamps_of(graph, graph.ranges)[rows] > fault.held_ns]
+        rows = rows[stamps_of(graph, graph.ranges)[rows] > fault.known_ns]
         error = errors(graph, rows, estimate)
         over = rows[np.abs(error + fault.size[0]) > np.abs(error)]
         treatment = treatment.changed(fault, replace(fault, known_ns=ONGOING))
