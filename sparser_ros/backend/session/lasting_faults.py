@@ -16,11 +16,9 @@ import numpy as np
 
 from ...array_types import Array, Index
 from ...config.backend_config import IntegrityConfig
-from ...graph import range_residuals
 from ...graph.ends import stamps_of
-from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import bent_edges
-from ..integrity.faults import BURST, KINDS, LENGTH, MOVED, MOVED_AWAY, Fault
+from ..integrity.faults import BURST, KINDS, LENGTH, MOVED, MOVED_AWAY, Fault, ranges_of
 from ..integrity.hypotheses import ALTIMETER, JUMP, ONGOING, drift_seconds
 from ..integrity.odometry_errors import SCALE, TURN
 from ..integrity.places import known_names, may_have_moved
@@ -29,6 +27,7 @@ from .fault_search import Candidate, FaultSearch
 from .range_faults import (
     GROWN,
     as_others_fit,
+    changed_after,
     cost_with_jump,
     cost_with_length,
     measured_length,
@@ -178,7 +177,9 @@ def lengths_ended(search: FaultSearch) -> Iterator[Candidate]:
                 [replace(fault, spans=((begin, end_ns),))] if end_ns >= begin else [])), contest)
             if other is None:
                 break
-            contest, end_ns = other, _changed_after(search, bare, fault, length, 0.0, other)
+            contest, end_ns = other, changed_after(
+                ranges_of(fault.subject, search.whole), length, 0.0,
+                bare.unbiased(search.whole), other.best.whole)
         if contest is not search.contest:
             yield Candidate(contest, 1)
             if search.contest is contest:
@@ -209,7 +210,9 @@ def lengths_begun(search: FaultSearch) -> Iterator[Candidate]:
             if started is None:
                 break
             begun = started
-            well_ns = _changed_after(search, bare, begun[0], 0.0, begun[0].size[0], begun[1])
+            well_ns = changed_after(
+                ranges_of(name, search.whole), 0.0, begun[0].size[0],
+                bare.unbiased(search.whole), begun[1].best.whole)
         if begun is None:
             continue
         fault, contest = begun
@@ -235,28 +238,6 @@ def _since(
     fault = replace(every, size=measured[0].size, spans=((well_ns + 1, ONGOING),))
     other = search.solved(bare.beside(fault), measured[1])
     return None if other is None else (fault, other)
-
-
-def _changed_after(
-    search: FaultSearch, bare: Treatment, fault: Fault, before_m: float, after_m: float,
-    contest: Contest,
-) -> int:
-    """The stamp up to which a radio's ranges fit a map best with one length off, then another."""
-    graph = bare.unbiased(search.whole)
-    own = replace(fault, spans=((0, ONGOING),)).rows(graph)
-    stamps = stamps_of(graph, graph.ranges)[own]
-    own, stamps = own[np.argsort(stamps, kind='stable')], np.sort(stamps)
-    ranges = graph.ranges.take(own)
-    error = range_residuals(graph.replaced(ranges=ranges), contest.best.whole)
-    root = np.sqrt(ranges.precision)
-    before, after = (
-        np.minimum(((error + length) * root) ** 2, FAR_SIGMA**2) for length in (before_m, after_m))
-    cost = np.cumsum(before - after)
-    # Ranges of one stamp are on one side.
-    last = np.append(stamps[1:] > stamps[:-1], True)
-    at = np.append(-1, np.flatnonzero(last))
-    best = int(at[np.argmin(np.append(0.0, cost[last]))])
-    return int(stamps[best]) if best >= 0 else int(stamps[0]) - 1
 
 
 def _otherwise(search: FaultSearch, fault: Fault) -> float:

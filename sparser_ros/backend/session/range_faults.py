@@ -56,11 +56,12 @@ GROWN = 1.5
 _LEAST_EXPLAINED = 5
 """Ranges of a group from which one length may explain them: half of fewer fit any length."""
 _LEAST_GOOD = 5
-"""By so many more ranges must be good than faulty since a fault for it to be over. Sequential test
-(Wald) of three quarters faulty against three quarters good, as a fault and gross outliers leave
-it: a fault that goes on seems to be over at 1 in 3^5."""
+"""Ranges in a row, without a faulty one, after which a fault is over: with half of them decided
+by chance it would seem to be over in 3 % of all cases, and the next audit would find it again."""
 _LENGTH_ROUNDS = 4
 """Linear estimates of a length with the map free: 1.5 m at 10 m of distance takes so many."""
+_END_ROUNDS = 2
+"""Maps that find the end of a fault: with a given end, and with that which its ranges say then."""
 _OPENED = 1e-6
 """Share of its precision that odometry keeps where it may have jumped: 0.05 m become 50 m."""
 
@@ -76,33 +77,35 @@ def held_back(fault: Fault, newest_ns: int) -> Fault:
 def closed(fault: Fault, graph: Graph, estimate: Estimate, judgement: Judgement) -> Fault:
     """An open fault without the ranges after its end, if it is over.
 
-    A map that does not place the source without its ranges cannot judge them.
+    A map that does not place the source without its ranges cannot judge them. Where a length is
+    known, maps with and without it are compared instead (lengths_of_bursts).
     """
-    if not fault.open or not len(fault.rows(graph)):
+    if not fault.open or fault.known_ns:
         return fault
-    end_ns, over = _end(fault, graph, estimate)
-    if over:
+    end_ns, good = _last_faulty(fault, graph, estimate)
+    if good >= _LEAST_GOOD:
         return replace(fault.until(end_ns), end_ns=end_ns)
     own = [part for part in judgement.segments if part.robot == fault.subject]
     placed = not own or own[-1].location is Location.LOCATED or (
         own[-1].location is Location.UNLOCATED
         and 0 < FAR_SIGMA * own[-1].sigma_m < abs(fault.size[0]) / 2)
-    return replace(fault, end_ns=end_ns, held_ns=fault.held_ns if placed else 0)
+    return replace(fault, end_ns=max(fault.end_ns, end_ns), held_ns=fault.held_ns if placed else 0)
 
 
-def _end(fault: Fault, graph: Graph, estimate: Estimate) -> tuple[int, bool]:
-    """The stamp of the last range that shows a fault, and whether it is over since then.
+def _last_faulty(fault: Fault, graph: Graph, estimate: Estimate) -> tuple[int, int]:
+    """The stamp of the last faulty range of a fault, and how many good ones have come since."""
+    rows, stamps = _in_order(fault.rows(graph), graph)
+    faulty = np.flatnonzero(_faulty(fault, rows, graph, estimate))
+    count = int(faulty[-1]) + 1 if len(faulty) else 0
+    end_ns = int(stamps[count - 1]) if count else fault.spans[0][0] - 1 if fault.spans else 0
+    return end_ns, len(rows) - count
 
-    At the end of the fault the faulty ranges outnumber the good ones by the most.
-    """
-    rows = fault.rows(graph)
+
+def _in_order(rows: Index, graph: Graph) -> tuple[Index, Index]:
+    """Rows of ranges, and their stamps, from the oldest to the newest."""
     stamps = stamps_of(graph, graph.ranges)[rows]
     order = np.argsort(stamps, kind='stable')
-    rows, stamps = rows[order], stamps[order]
-    more = np.append(0, np.cumsum(np.where(_faulty(fault, rows, graph, estimate), 1, -1)))
-    last = len(rows) - int(np.argmax(more[::-1]))
-    end_ns = int(stamps[last - 1]) if last else fault.spans[0][0] - 1
-    return end_ns, bool(more[last] - more[-1] >= _LEAST_GOOD)
+    return rows[order], stamps[order]
 
 
 def _faulty(fault: Fault, rows: Index, graph: Graph, estimate: Estimate) -> Mask:
@@ -246,7 +249,9 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
         search.attempts.forget({fault.subject for fault in groups})
         for burst in bursts:
             held = replace(burst, held_ns=search.newest_ns)
-            if not _end(held_back(held, search.newest_ns), search.unbiased, search.estimate)[1]:
+            _, good = _last_faulty(
+                held_back(held, search.newest_ns), search.unbiased, search.estimate)
+            if good < _LEAST_GOOD:
                 search.note(search.treatment.changed(burst, held))
 
 
@@ -363,6 +368,11 @@ def lengths_of_bursts(search: FaultSearch) -> Iterator[Candidate]:
     Not where a beacon may have been moved: from one side that looks like a length.
     """
     for fault in search.treatment.of(BURST):
+        if fault.open and fault.known_ns:
+            before, fault = fault, _with_end(search, fault)
+            yield from search.go_on(search.treatment.changed(before, fault))
+            if fault not in search.treatment.faults:
+                continue
         graph, rows = search.unbiased, fault.rows(search.whole)
         stamps = stamps_of(graph, graph.ranges)
         # What follows its end stays left out until the fault is over.
@@ -380,6 +390,40 @@ def lengths_of_bursts(search: FaultSearch) -> Iterator[Candidate]:
         elif not fault.known_ns:
             # What a known length does not explain may be what follows the end of the fault.
             search.attempts.refused[key] = len(rows)
+
+
+def _with_end(search: FaultSearch, before: Fault) -> Fault:
+    """An open fault of a known length with the end that its ranges say.
+
+    It ends where the map is best with the length off ranges until then. That it has gone on until
+    then, and that it is over, are told where these exclude the maps in which it ended where it was
+    last known to go on, and in which it still goes on.
+    """
+    rows = before.rows(search.whole)
+    newest_ns = int(np.max(stamps_of(search.whole, search.whole.ranges)[rows], initial=0))
+    if newest_ns <= before.known_ns:
+        return before
+    maps: dict[int, Contest] = {}
+    for given_ns in (newest_ns, before.known_ns):
+        end_ns = given_ns
+        for _ in range(_END_ROUNDS):
+            # With the variance that they claim: costs are compared.
+            other = None if end_ns in maps else search.solved(search.treatment.changed(
+                before, replace(before.until(end_ns), known_ns=end_ns, factor=1.0)))
+            if other is None:
+                break
+            maps[end_ns] = other
+            end_ns = max(before.known_ns, changed_after(
+                rows, before.size[0], 0.0, search.unbiased, other.best.whole))
+    costs = {end_ns: contest.best.value for end_ns, contest in maps.items()}
+    if not {newest_ns, before.known_ns} <= costs.keys():
+        return before
+    end_ns = min(costs, key=lambda end_ns: costs[end_ns])
+    if costs[before.known_ns] - costs[end_ns] <= search.flip_cost:
+        end_ns = before.known_ns
+    fault = replace(before, end_ns=end_ns)
+    over = costs[newest_ns] - costs[end_ns] > search.flip_cost
+    return replace(fault.until(end_ns), end_ns=end_ns) if over else fault
 
 
 def _with_length(
@@ -415,23 +459,35 @@ def _with_length(
     return contest.under(search.store.treated(search.treatment.changed(before, fault)))
 
 
-def nearer_to_map(treatment: Treatment, whole: Graph, estimate: Estimate) -> Treatment:
+def changed_after(
+    rows: Index, before_m: float, after_m: float, graph: Graph, estimate: Estimate
+) -> int:
+    """The stamp up to which ranges fit a map best with one length off, then with another."""
+    rows, stamps = _in_order(rows, graph)
+    error, root = errors(graph, rows, estimate), np.sqrt(graph.ranges.precision[rows])
+    before, after = (
+        np.minimum(((error + length) * root) ** 2, FAR_SIGMA**2) for length in (before_m, after_m))
+    cost = np.cumsum(before - after)
+    # Ranges of one stamp are on one side.
+    last = np.append(stamps[1:] > stamps[:-1], True)
+    at = np.append(-1, np.flatnonzero(last))
+    best = int(at[np.argmin(np.append(0.0, cost[last]))])
+    return int(stamps[best]) if best >= 0 else int(stamps[0]) - 1
+
+
+def going_on(treatment: Treatment, whole: Graph, estimate: Estimate) -> Treatment:
     """A treatment for what sources held back measure between audits.
 
-    Where a length is known it is taken off later ranges as well, but for what is nearer to the map
-    than to the length, at an `estimate` of all poses: that may come after the end of the fault,
-    and is left out until an audit decides. Its variance may be so large that a kernel would not
-    doubt what the length makes of it.
+    Where a length is known it is taken off later ranges as well, until the fault seems to end at an
+    `estimate` of all poses: there the faulty ranges outnumber the good ones by the most. What comes
+    then is left out until an audit decides.
     """
     graph = treatment.unbiased(whole)
     for fault in treatment.of(BURST):
-        if not fault.open or not fault.known_ns:
-            continue
-        rows = fault.rows(graph)
-        rows = rows[stamps_of(graph, graph.ranges)[rows] > fault.known_ns]
-        error = errors(graph, rows, estimate)
-        over = rows[np.abs(error + fault.size[0]) > np.abs(error)]
-        treatment = treatment.changed(fault, replace(fault, known_ns=ONGOING))
-        if len(over):
-            treatment = treatment.beside(stretch(BURST, fault.subject, over, graph))
+        if fault.open and fault.known_ns:
+            rows, stamps = _in_order(fault.rows(graph), graph)
+            more = np.cumsum(np.where(_faulty(fault, rows, graph, estimate), 1, -1))
+            latest = len(rows) - 1 - int(np.argmax(more[::-1])) if len(rows) else -1
+            treatment = treatment.changed(fault, replace(
+                fault, known_ns=max(fault.known_ns, int(stamps[latest]) if latest >= 0 else 0)))
     return treatment

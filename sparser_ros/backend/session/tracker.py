@@ -40,7 +40,7 @@ from .graph_store import (
     verdict_of,
 )
 from .maps import PlacedMap
-from .range_faults import nearer_to_map
+from .range_faults import going_on
 from .solution import Location, RobotLocation, Solution, Verdict, VerdictKind, rejected_of
 from .treatment import Treated, Treatment
 
@@ -220,7 +220,7 @@ class Tracker:
         data = self._store.treated(treatment)
         graph = data.unbiased
         # By odometry alone: the ranges in question have no say in where their source is.
-        return nearer_to_map(
+        return going_on(
             treatment, data.whole, continued(graph, find_segments(graph), verdict.estimate))
 
     def restore(self, estimate: Estimate) -> None:

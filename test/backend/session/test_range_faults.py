@@ -14,6 +14,7 @@ from backend_world import (
     in_force,
     longer,
     of_robot,
+    ticks,
     two_robots,
 )
 
@@ -21,7 +22,7 @@ from sparser_ros.backend.integrity.faults import BURST, Fault, ranges_of, stretc
 from sparser_ros.backend.integrity.hypotheses import ONGOING
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.range_faults import common_length
+from sparser_ros.backend.session.range_faults import common_length, still_stands
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracker import Tracker
@@ -106,6 +107,50 @@ def held(increments, length_m=None):
                   known_ns=0 if length_m is None else now)
     tracker.adopt(dataclasses.replace(verdict, treatment=Treatment((fault,))))
     return tracker, verdict
+
+
+def test_a_burst_ends_between_audits_where_outliers_follow_it():
+    """One outlier is no sign that it goes on, and what follows the end is not shortened."""
+    true, length, made = world(), 4.0, []
+    for one in true.increments(12):
+        own = of_robot(one.ranges, 1)
+        outlier = of_robot(one.ranges, 1, begin=80) & (np.arange(len(own)) % 9 == 0)
+        # Among them the newest of every increment.
+        outlier[np.flatnonzero(own)[-1]] |= one.sequence >= 8
+        made.append(longer(one, length * of_robot(one.ranges, 1, begin=40, end=80) + 8.0 * outlier))
+    session = Session(config(solver=ROBUST))
+    for one, full in zip(made, [True] * 6 + [False] * 3 + [True] * 3, strict=True):
+        ticks(session, [one], full)
+    data = in_force(session)
+    (fault,) = data.treatment.of(BURST)
+    stamps = data.whole.poses.stamp_ns
+    begin, end = stamps[true.row(1, 40)], stamps[true.row(1, 79)]
+    assert fault.spans == ((begin, end),) and fault.known_ns == end and not fault.open
+    assert fault.size[0] == pytest.approx(length, abs=0.1)
+    assert_placed(session.solve(), true, 0.3)
+
+
+def test_a_burst_of_a_known_length_stands_with_most_ranges_of_its_source():
+    true, length = world(), 4.0
+    session = Session(config(solver=ROBUST))
+    for one in true.increments(12):
+        ticks(session, [longer(one, length * of_robot(one.ranges, 1, begin=30, end=110))], True)
+    (fault,) = in_force(session).treatment.of(BURST)
+    assert fault.subject == 'B' and fault.size[0] == pytest.approx(length, abs=0.1)
+    assert_placed(session.solve(), true, 0.3)
+
+
+def test_what_fits_with_a_length_and_without_it_is_nearer_to_either():
+    """Three standard deviations: most ranges are not far from the map."""
+    true, length = world(), 0.15
+    graph = true.graph()
+    own = of_robot(graph.ranges, 1, begin=40, end=80)
+    for offset, stands in ((length, True), (0.0, False)):
+        measured = longer(graph, offset * own)
+        fault = stretch(BURST, 'B', np.flatnonzero(own), measured, size=(length,))
+        known = dataclasses.replace(fault, known_ns=fault.end_ns)
+        assert still_stands(known, measured, true.truth) is stands
+        assert not still_stands(fault, measured, true.truth)
 
 
 def test_a_robot_whose_ranges_are_held_back_is_withdrawn_as_its_odometry_drifts():
