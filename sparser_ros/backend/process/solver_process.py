@@ -40,6 +40,9 @@ _REST_OF_CALIBRATION = 9.0
 """Rest after a solve of the calibration of radios, over its processor time."""
 SHARE = 0.5
 """Of a processor that the auditor works at most."""
+CREDIT_S = 10.0
+"""Time whose share the auditor may have unused and work off at once: at the start, and when a fault
+begins, the first audits tell the most."""
 _LONG_S, _LITTLE = 5.0, 0.5
 """An audit that took longer, with less of a processor than that, tells that others are busy."""
 _AT_REST_S = 10.0
@@ -406,13 +409,13 @@ class AuditRest:
     """Rest after audits and after starts from scratch; all times in s, of one clock but `busy_s`.
 
     All work draws on one account, `share` of a processor: what other processes take of it meanwhile
-    is no work. A start from scratch waits until all work before it has been rested for. Audits
-    without one go on meanwhile, with half of the share, so that the other half pays for the next
-    start and for bounds.
+    is no work, and what was not drawn for `CREDIT_S` is still there. A start from scratch waits
+    until all work before it has been rested for. Audits without one go on meanwhile, with half of
+    the share, so that the other half pays for the next start and for bounds.
     """
 
     def __init__(self, now_s: float, share: float = SHARE) -> None:
-        self.audit_from_s = self.scratch_from_s = now_s
+        self.audit_from_s, self.scratch_from_s = now_s, now_s - CREDIT_S
         self._share = share
 
     def worked(self, begin_s: float, end_s: float, busy_s: float, scratch_s: float) -> None:
@@ -423,11 +426,12 @@ class AuditRest:
         own = self._share / 2 if indebted else self._share
         audit_s = end_s - begin_s - scratch_s
         busy_of_audit_s = busy_s * audit_s / max(end_s - begin_s, 1e-9)
-        self.audit_from_s = end_s + max(0.0, busy_of_audit_s / own - audit_s)
+        rest_s = max(0.0, busy_of_audit_s / own - audit_s)
+        self.audit_from_s = min(end_s + rest_s, max(end_s, self.scratch_from_s))
 
     def also_worked(self, begin_s: float, busy_s: float) -> None:
         """Something else, after which an audit need not wait, took this processor time."""
-        self.scratch_from_s = max(self.scratch_from_s, begin_s) + busy_s / self._share
+        self.scratch_from_s = max(self.scratch_from_s, begin_s - CREDIT_S) + busy_s / self._share
 
 
 class Endpoint:
