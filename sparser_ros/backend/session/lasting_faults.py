@@ -29,7 +29,6 @@ from .range_faults import (
     as_others_fit,
     changed_after,
     cost_with_jump,
-    cost_with_length,
     measured_length,
 )
 from .treatment import Treatment
@@ -114,8 +113,11 @@ def _explains(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
 
 
 def _is_no_length(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
-    return fault.kind != JUMP or contest.best.value + search.flip_cost < cost_with_length(
-        fault.subject, search, fault.spans[0][0] + 1)
+    if fault.kind != JUMP:
+        return True
+    bare = search.treatment.without(_sharing(Fault(LENGTH, fault.subject), search))
+    begun = length_begun(search, bare, fault.subject, fault.spans[0][0])
+    return begun is None or contest.best.value + search.flip_cost < begun[1].best.value
 
 
 def _tried_in_vain(fault: Fault, search: FaultSearch) -> bool:
@@ -203,25 +205,36 @@ def lengths_begun(search: FaultSearch) -> Iterator[Candidate]:
                 or not search.due(f'begin of {name}')):
             continue
         bare = search.treatment.without(_sharing(Fault(LENGTH, name), search))
-        begun: tuple[Fault, Contest] | None = None
-        for _ in range(_TIME_ROUNDS):
-            started = _since(search, bare, name, well_ns, search.contest if begun is None
-                             else begun[1])
-            if started is None:
-                break
-            begun = started
-            well_ns = changed_after(
-                ranges_of(name, search.whole), 0.0, begun[0].size[0],
-                bare.unbiased(search.whole), begun[1].best.whole)
+        begun = length_begun(search, bare, name, well_ns)
         if begun is None:
             continue
-        fault, contest = begun
-        later = replace(fault, spans=((well_ns + 1, ONGOING),))
-        if abs(fault.size[0]) > KINDS[LENGTH].floor(search.integrity) and _explains(
+        later, contest = begun
+        if abs(later.size[0]) > KINDS[LENGTH].floor(search.integrity) and _explains(
                 later, search, contest):
             yield Candidate(contest, 1, _otherwise(search, later))
             if search.contest is contest:
                 return
+
+
+def length_begun(
+    search: FaultSearch, bare: Treatment, name: str, well_ns: int
+) -> tuple[Fault, Contest] | None:
+    """The best length off a radio's ranges that began about then, and a map with it; None without.
+
+    The fault began where its ranges say, the map has it where the round before did.
+    """
+    begun: tuple[Fault, Contest] | None = None
+    for _ in range(_TIME_ROUNDS):
+        started = _since(
+            search, bare, name, well_ns, search.contest if begun is None else begun[1])
+        if started is None:
+            break
+        fault, contest = started
+        well_ns = changed_after(
+            ranges_of(name, search.whole), 0.0, fault.size[0], bare.unbiased(search.whole),
+            contest.best.whole)
+        begun = replace(fault, spans=((well_ns + 1, ONGOING),)), contest
+    return begun
 
 
 def _since(

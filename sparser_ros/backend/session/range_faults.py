@@ -295,10 +295,9 @@ def _partner(group: Fault, search: FaultSearch) -> str:
     return ends.names[most] if np.count_nonzero(other == most) >= _LEAST_EXPLAINED else ''
 
 
-def cost_with_length(name: str, search: FaultSearch, since_ns: int = 0) -> float:
-    """Robust cost of the best map with the best length off the ranges of a radio, all or those
-    since a stamp; inf = none."""
-    measured = measured_length(search, search.treatment, name, search.contest, since_ns)
+def cost_with_length(name: str, search: FaultSearch) -> float:
+    """Robust cost of the best map with the best length off all ranges of a radio; inf = none."""
+    measured = measured_length(search, search.treatment, name, search.contest)
     if measured is None:
         return np.inf
     fault, contest = measured

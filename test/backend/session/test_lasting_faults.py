@@ -13,6 +13,8 @@ from sparser_ros.backend.integrity.radio_errors import ALL_RADIOS, ANTENNA_AXES,
 from sparser_ros.backend.session import exchange_trials, fault_trials
 from sparser_ros.backend.session.audited_map import antennas_of
 from sparser_ros.backend.session.auditor import Auditor
+from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
+from sparser_ros.backend.session.lasting_faults import length_begun
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import IntegrityConfig
@@ -136,6 +138,21 @@ def test_odometry_that_jumps_is_no_length_that_began():
     verdicts = verdicts_of(Auditor(options()), increments)
     assert not any(verdict.treatment.radio_errors.bias_m for verdict in verdicts)
     assert any(one.kind.startswith('odometry') for one in verdicts[-1].findings)
+
+
+def test_when_a_length_began_is_what_its_ranges_say():
+    """A jump of odometry is compared with it: the jump may seem to be seconds before."""
+    world = pair_world(steps=80)
+    auditor = filled(Auditor(options()), told(world, 'B', LENGTH_M, parts=8, begin=5))
+    contest, _ = auditor._attempt(auditor._store.treatment, None)
+    search = FaultSearch(auditor._store, contest, auditor._solved, Attempts(), auditor.config)
+    stamps = search.whole.poses.stamp_ns
+    begin = {}
+    for step in (42, 50, 58):
+        fault, _ = length_begun(search, search.treatment, 'B', int(stamps[world.row(1, step)]))
+        begin[step] = fault.spans[0][0]
+        assert fault.size[0] == pytest.approx(LENGTH_M, abs=0.15)
+    assert all(stamps[world.row(1, 49)] < ns <= stamps[world.row(1, 50)] for ns in begin.values())
 
 
 def test_a_calibration_that_knows_the_length_leaves_nothing_to_find():
