@@ -40,7 +40,7 @@ _REST_OF_CALIBRATION = 9.0
 """Rest after a solve of the calibration of radios, over its processor time."""
 SHARE = 0.5
 """Of a processor that the auditor works at most."""
-CREDIT_S = 10.0
+CREDIT_S = 4.0
 """Time whose share the auditor may have unused and work off at once: at the start, and when a fault
 begins, the first audits tell the most."""
 _LONG_S, _LITTLE = 5.0, 0.5
