@@ -80,7 +80,7 @@ def closed(fault: Fault, graph: Graph, estimate: Estimate, judgement: Judgement)
     A map that does not place the source without its ranges cannot judge them. Where a length is
     known, maps with and without it are compared instead (lengths_of_bursts).
     """
-    if not fault.open or fault.known_ns:
+    if not fault.open or fault.known_ns or not len(fault.rows(graph)):
         return fault
     end_ns, good = _last_faulty(fault, graph, estimate)
     if good >= _LEAST_GOOD:
@@ -97,8 +97,7 @@ def _last_faulty(fault: Fault, graph: Graph, estimate: Estimate) -> tuple[int, i
     rows, stamps = _in_order(fault.rows(graph), graph)
     faulty = np.flatnonzero(_faulty(fault, rows, graph, estimate))
     count = int(faulty[-1]) + 1 if len(faulty) else 0
-    end_ns = int(stamps[count - 1]) if count else fault.spans[0][0] - 1 if fault.spans else 0
-    return end_ns, len(rows) - count
+    return int(stamps[count - 1]) if count else int(stamps[0]) - 1, len(rows) - count
 
 
 def _in_order(rows: Index, graph: Graph) -> tuple[Index, Index]:
@@ -485,8 +484,9 @@ def going_on(treatment: Treatment, whole: Graph, estimate: Estimate) -> Treatmen
     for fault in treatment.of(BURST):
         if fault.open and fault.known_ns:
             rows, stamps = _in_order(fault.rows(graph), graph)
-            more = np.cumsum(np.where(_faulty(fault, rows, graph, estimate), 1, -1))
-            latest = len(rows) - 1 - int(np.argmax(more[::-1])) if len(rows) else -1
+            more = np.append(0, np.cumsum(np.where(_faulty(fault, rows, graph, estimate), 1, -1)))
+            count = len(rows) - int(np.argmax(more[::-1]))
+            end_ns = int(stamps[count - 1]) if count else 0
             treatment = treatment.changed(fault, replace(
-                fault, known_ns=max(fault.known_ns, int(stamps[latest]) if latest >= 0 else 0)))
+                fault, known_ns=max(fault.known_ns, end_ns)))
     return treatment
