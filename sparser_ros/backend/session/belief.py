@@ -373,8 +373,8 @@ class TickPlaces:
     robots: tuple[RobotLocation, ...]
     landmark_located: Mask
     """(m,)."""
-    contradictions: dict[str, str]
-    """Robots whose data since the newest audit deny its map, and why."""
+    contradictions: dict[str, trust.Denial]
+    """Robots whose data since the newest audit deny its map."""
     covariances: Covariances | None
     protection: Protection | None
     cautions: tuple[Finding, ...]
@@ -392,7 +392,7 @@ def tick_places(
     `pin` is that of the tick before: a known place that is no longer located moves nothing.
     """
     graph, estimate, anchored = store.graph, current.estimate(), frame[0]
-    contradictions: dict[str, str] = {}
+    contradictions: dict[str, trust.Denial] = {}
     located = np.zeros(graph.n_landmarks, dtype=bool)
     hidden = None if verdict is None else verdict.undetected
     keyframes = before = np.zeros(0, dtype=np.int64)
@@ -421,7 +421,9 @@ def tick_places(
     if pin is not None:
         estimate = estimate.moved(np.eye(config.dimension), pin)
     robots = trust.locations(
-        graph, find_segments(graph), verdict, contradictions, store.newest_stamp_ns, config, news)
+        graph, find_segments(graph), verdict,
+        {robot: denial.words for robot, denial in contradictions.items()},
+        store.newest_stamp_ns, config, news)
     known, protection = None, None
     cautions: tuple[Finding, ...] = ()
     if joint is not None:

@@ -9,7 +9,7 @@ it (trust.py).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from ...graph.finding import Finding
 from ...graph.parts import find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
+from ..integrity.faults import BURST, Fault
 from ..integrity.radio_errors import RadioErrors
 from . import trust
 from .belief import FrameKey, tick_places
@@ -77,6 +78,8 @@ class Tracker:
         self._good: tuple[int, Estimate] | None = None
         """Sequence and estimate of the last tick that succeeded, or of a verdict adopted since."""
         self._announced: tuple[Finding, ...] = ()
+        self._denials: dict[str, tuple[int, trust.Denial]] = {}
+        """By robot whose newest measurements deny the map: the increment with which that began."""
         self._located: frozenset[str] = frozenset()
         """Robots that the last solution had located."""
         self.epoch = epoch
@@ -215,6 +218,7 @@ class Tracker:
         """
         treatment = verdict.treatment.excluding({
             **dict(self._store.treatment.quarantined), **dict(verdict.treatment.quarantined)})
+        treatment = treatment.beside(*self._denying(verdict))
         if not any(fault.open and fault.known_ns for fault in treatment.faults):
             return treatment
         data = self._store.treated(treatment)
@@ -222,6 +226,16 @@ class Tracker:
         # By odometry alone: the ranges in question have no say in where their source is.
         return going_on(
             treatment, data.whole, continued(graph, find_segments(graph), verdict.estimate))
+
+    def _denying(self, verdict: Verdict) -> Iterator[Fault]:
+        """The newest ranges of robots that deny the map, as long as no audit tells why.
+
+        The robot may err as well as its radio, and either would pull at the others.
+        """
+        unclear = dict(verdict.unclear)
+        for robot, (sequence, denial) in self._denials.items():
+            if denial.since_ns is not None and (sequence > verdict.sequence or robot in unclear):
+                yield Fault(BURST, robot, spans=(), held_ns=denial.since_ns - 1)
 
     def restore(self, estimate: Estimate) -> None:
         """Go on from an estimate of the first poses and landmarks, everything in it placed."""
@@ -324,6 +338,8 @@ class Tracker:
             # Robots were in the frame in which the gauge robot began.
             self.epoch += 1
         self._pin = places.pin
+        self._denials = {robot: self._denials.get(robot, (store.sequence, denial))
+                         for robot, denial in places.contradictions.items()}
         self._located = frozenset(
             state.robot for state in places.robots if state.location is Location.LOCATED)
         full, self._fresh = self._fresh, False
@@ -339,7 +355,7 @@ class Tracker:
             seconds=time.perf_counter() - begin, epoch=self.epoch,
             findings=self._findings() + places.cautions,
             audited_sequence=self._audited, ruled=store.treatment.rulings.revision,
-            doubt='; '.join(places.contradictions.values()) or (
+            doubt='; '.join(denial.words for denial in places.contradictions.values()) or (
                 REFUSED if verdict is not None and verdict.withheld == REFUSED else ''),
             placed=self._placed, anchored=frame[0],
             quarantined=store.treatment.quarantined,

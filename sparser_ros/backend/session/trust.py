@@ -8,7 +8,7 @@ nothing is left that could tell.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,11 +41,21 @@ _DENYING = 'relative_poses', 'sightings'
 """Tables of which measurements can deny a map, beside ranges."""
 
 
+@dataclass(frozen=True)
+class Denial:
+    """That the newest measurements of a robot deny its place in a map."""
+
+    words: str
+    since_ns: int | None = None
+    """Stamp of the oldest of them; None where they fit one by one, and as if its odometry had not
+    held."""
+
+
 def contradictions(
     store: GraphStore, estimate: Estimate, rows: dict[str, Index], verdict: Verdict,
     config: SparserConfig,
-) -> dict[str, str]:
-    """{robot: what of its newest measurements denies an estimate, in words}.
+) -> dict[str, Denial]:
+    """By robot: what of its newest measurements denies an estimate.
 
     `rows` of the store's graph were solved, by table.
     """
@@ -75,14 +85,16 @@ def contradictions(
         own = order[np.any(ends[:, order] == number, axis=0)]
         usual = usual_share(verdict, robot)
         misfit = denying(size[own], usual)
+        if len(misfit):
+            contradicted[robot] = Denial(
+                misfit_words(robot, misfit), int(stamp_ns[own[len(misfit) - 1]]))
+            continue
         own = own[np.isfinite(size[own]) & (ends[0, own] != ends[1, own])]
         own = own[own < len(error)][:MOST]
-        if len(misfit):
-            contradicted[robot] = misfit_words(robot, misfit)
-        elif len(own) and (words := _astray(
+        if len(own) and (words := _astray(
                 robot, measured.replaced(ranges=ranges.take(own)), estimate, error[own], usual,
                 config)):
-            contradicted[robot] = words
+            contradicted[robot] = Denial(words)
     return contradicted
 
 

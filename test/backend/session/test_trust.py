@@ -6,7 +6,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from backend_world import config, filled, lived, pair_world, two_robots
+from backend_world import (
+    ROBUST,
+    config,
+    filled,
+    lived,
+    longer,
+    of_robot,
+    pair_world,
+    ticks,
+    two_robots,
+)
 
 from sparser_ros.backend.integrity.faults import BURST, stretch
 from sparser_ros.backend.integrity.gate import astray, denying
@@ -15,7 +25,8 @@ from sparser_ros.backend.session.contest import Contest
 from sparser_ros.backend.session.frame import frame_of, initial_pose
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.judgement import against_rivals, beside_faults, judged
-from sparser_ros.backend.session.solution import Location, TrackedMap, VerdictKind
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location, TrackedMap, VerdictKind, tracked_map
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.backend.session.trust import contradictions
 from sparser_ros.config.backend_config import ObservabilityConfig
@@ -106,7 +117,7 @@ def test_ranges_that_are_left_out_speak_as_well(left_out):
         store.treat(Treatment((stretch(BURST, 'B', own, store.whole),)))
     assert said_of(store, world.truth) == {}
     assert 'newest measurements of B do not fit' in said_of(
-        store, off_since_25_s(world, [3.0, 3.0]))['B']
+        store, off_since_25_s(world, [3.0, 3.0]))['B'].words
 
 
 def test_a_robot_that_is_not_where_its_odometry_has_it_is_withdrawn_by_coarse_ranges():
@@ -114,7 +125,46 @@ def test_a_robot_that_is_not_where_its_odometry_has_it_is_withdrawn_by_coarse_ra
     store = filled(GraphStore(2), world.increments(6))
     off = off_since_25_s(world, [1.2, -1.0])
     assert said_of(store, world.truth) == {}
-    assert re.search(r'the odometry of B has not held for \d s', said_of(store, off)['B'])
+    assert re.search(r'the odometry of B has not held for \d s', said_of(store, off)['B'].words)
+
+
+def located(solution):
+    return {one.robot for one in solution.robots if one.location is Location.LOCATED}
+
+
+def left_out(tracker):
+    """Rows of the ranges that a tracker leaves out."""
+    return set(tracker._store.now.left_out('ranges').tolist())
+
+
+def test_what_a_denied_robot_measures_says_nothing_until_an_audit_can_tell_why():
+    """It pulled at the others meanwhile, and they were located elsewhere."""
+    world, false = two_robots(steps=60, seed=3), 36
+    *before, first, second, last = [
+        longer(one, 3.0 * of_robot(one.ranges, 1, begin=false)) for one in world.increments(10)]
+    session = Session(config(solver=ROBUST))
+    ticks(session, before[:6], True)
+    # The first of them deny the map that they are in, from the next tick on they are left out.
+    denied, *_, solution = ticks(session, [before[6], first, second], False)
+    tracker, auditor = session.tracker, session.auditor
+    own = set(np.flatnonzero(of_robot(tracker.whole.ranges, 1, begin=false)).tolist())
+    assert 'newest measurements of B do not fit' in denied.doubt and 'B do not' in solution.doubt
+    assert left_out(tracker) == own
+    assert located(solution) == {'A'}
+    assert np.max(world.errors_in_map(solution)[0::2]) < 0.2
+    verdict = auditor.audit(tracked_map(solution))
+    tracker.adopt(dataclasses.replace(
+        verdict, sequence=verdict.sequence - 3, treatment=Treatment()))
+    assert left_out(tracker) == own
+    tracker.adopt(dataclasses.replace(
+        verdict, treatment=Treatment(), unclear=(('B', 'its radio or its odometry'),)))
+    assert left_out(tracker) == own
+    tracker.adopt(verdict)
+    assert not left_out(tracker)
+    tracker.add(last)
+    solution = tracker.solve()
+    assert located(solution) == {'A', 'B'} and not solution.doubt
+    assert np.max(world.errors_in_map(solution)) < 0.3
 
 
 @pytest.fixture(scope='module')
