@@ -78,8 +78,8 @@ class Tracker:
         self._good: tuple[int, Estimate] | None = None
         """Sequence and estimate of the last tick that succeeded, or of a verdict adopted since."""
         self._announced: tuple[Finding, ...] = ()
-        self._denials: dict[str, tuple[int, trust.Denial]] = {}
-        """By robot whose newest measurements deny the map: the increment with which that began."""
+        self._denied_since_ns: dict[str, int | None] = {}
+        """By robot whose newest measurements deny the map: stamp of the first of them."""
         self._located: frozenset[str] = frozenset()
         """Robots that the last solution had located."""
         self.epoch = epoch
@@ -228,14 +228,14 @@ class Tracker:
             treatment, data.whole, continued(graph, find_segments(graph), verdict.estimate))
 
     def _denying(self, verdict: Verdict) -> Iterator[Fault]:
-        """The newest ranges of robots that deny the map, as long as no audit tells why.
+        """The newest ranges of robots that deny the map, where the audit cannot tell why.
 
-        The robot may err as well as its radio, and either would pull at the others.
+        Their robot may err as well as its radio, and either would pull at the others.
         """
-        unclear = dict(verdict.unclear)
-        for robot, (sequence, denial) in self._denials.items():
-            if denial.since_ns is not None and (sequence > verdict.sequence or robot in unclear):
-                yield Fault(BURST, robot, spans=(), held_ns=denial.since_ns - 1)
+        for robot, _ in verdict.unclear:
+            since_ns = self._denied_since_ns.get(robot)
+            if since_ns is not None:
+                yield Fault(BURST, robot, spans=(), held_ns=since_ns - 1)
 
     def restore(self, estimate: Estimate) -> None:
         """Go on from an estimate of the first poses and landmarks, everything in it placed."""
@@ -338,8 +338,9 @@ class Tracker:
             # Robots were in the frame in which the gauge robot began.
             self.epoch += 1
         self._pin = places.pin
-        self._denials = {robot: self._denials.get(robot, (store.sequence, denial))
-                         for robot, denial in places.contradictions.items()}
+        self._denied_since_ns = {
+            robot: self._denied_since_ns.get(robot) or denial.since_ns
+            for robot, denial in places.contradictions.items()}
         self._located = frozenset(
             state.robot for state in places.robots if state.location is Location.LOCATED)
         full, self._fresh = self._fresh, False
