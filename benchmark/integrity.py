@@ -3,7 +3,8 @@
 A robot-second is misleading when the robot is `located` and its newest pose is further from the
 truth than the alert limit. It is silent when neither front-end nor solution lists a finding. An
 event is an interval of misleading seconds of one robot that lasts longer than the time to alert.
-True errors are compared with protection levels, of real sets as well.
+True errors are compared with protection levels, of real sets as well. `--audit-s 6`: on a computer
+on which an audit takes 6 s, so that what it says is of older data.
 `python -m benchmark.integrity [--faults gross burst] [--seeds 20] [--sets tiers plaza2]`
 """
 
@@ -24,7 +25,7 @@ from sparser_ros.backend.replay.prospects import prospects
 from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.scene import datum_of, relative_to
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location, Solution
+from sparser_ros.backend.session.solution import Location, Solution, Verdict, tracked_map
 from sparser_ros.config.solver_config import LIVE_SOLVER
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
@@ -149,14 +150,38 @@ def true_path(run: Simulation, stamps_ns: Index) -> Callable[[str, Index], Array
     return lambda robot, rows: run.positions(robot, stamps_ns[rows])
 
 
-def judged(fault: str, seed: int, minutes: float) -> Outcome:
+class SlowSession(Session):
+    """A session on a slow computer: audits take seconds of data time, one tick each.
+
+    Its verdict is of the data before, as in the live node; of graphs that are not thinned.
+    """
+
+    def __init__(self, config: SparserConfig, seconds: int) -> None:
+        super().__init__(config)
+        self._left_s, self._seconds = 0, seconds
+        self._verdict: Verdict | None = None
+
+    def solve(self, full: bool | None = None) -> Solution:
+        self._left_s -= 1
+        if self._verdict is not None and self._left_s <= 0:
+            self.tracker.adopt(self.auditor.caught_up(self._verdict))
+            self._verdict = None
+        solution = self.tracker.solve()
+        if self._verdict is None and self.auditor.due(solution.doubt):
+            self._verdict = self.auditor.audit(tracked_map(solution))
+            self._left_s = self._seconds
+        return solution
+
+
+def judged(fault: str, seed: int, minutes: float, audit_s: int = 0) -> Outcome:
     with single_threaded_blas():
-        return outcome_of(scenario(fault, seed, minutes), seed)
+        return outcome_of(scenario(fault, seed, minutes), seed, audit_s)
 
 
-def outcome_of(made: Scenario, seed: int) -> Outcome:
-    """Play a recording and compare it with the truth."""
-    state = Replay(made.config, Frontend(made.config), Session(made.config))
+def outcome_of(made: Scenario, seed: int, audit_s: int = 0) -> Outcome:
+    """Play a recording and compare it with the truth; an audit takes so many seconds of it."""
+    session = SlowSession(made.config, audit_s) if audit_s else Session(made.config)
+    state = Replay(made.config, Frontend(made.config), session)
     located = misleading = silent = 0.0
     events, named = 0, False
     since: dict[str, float] = dict.fromkeys(made.run.robots, 0.0)
@@ -211,6 +236,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument('--faults', nargs='*', choices=list(FAULTS), default=list(FAULTS))
     made.add_argument('--first-seed', type=int, default=0)
     made.add_argument('--minutes', type=float, default=2.5, help='length of a recording')
+    made.add_argument('--audit-s', type=int, default=0, help='data time that an audit takes')
     made.add_argument('--jobs', type=int, default=1, help='processes side by side')
     made.add_argument('--ticks', type=int, default=300, help='solutions of a real set')
     args = made.parse_args(argv)
@@ -226,7 +252,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for fault in args.faults:
             seeds = range(args.first_seed, args.first_seed + args.seeds)
             outcomes = list(pool.map(
-                judged, [fault] * args.seeds, seeds, [args.minutes] * args.seeds))
+                judged, [fault] * args.seeds, seeds, [args.minutes] * args.seeds,
+                [args.audit_s] * args.seeds))
             everything += outcomes
             table.add(row_of(fault, outcomes))
     if everything:

@@ -80,3 +80,11 @@ def test_ranges_that_are_false_pass_neither_for_noise_nor_for_a_jump(drawn, unti
     early = [sample for sample in made.samples if scenarios.seconds_of(sample) < until_s]
     outcome = integrity.outcome_of(dataclasses.replace(made, samples=early), drawn[1])
     assert outcome.located > located and outcome.misleading == 0
+
+
+def test_on_a_slow_computer_robots_are_located_later():
+    made = scenarios.scenario('clean', 720)
+    early = dataclasses.replace(made, samples=[
+        sample for sample in made.samples if scenarios.seconds_of(sample) < 25])
+    soon, late = (integrity.outcome_of(early, 720, audit_s) for audit_s in (0, 8))
+    assert 0 < late.located <= soon.located - 4 and late.misleading == 0
