@@ -151,25 +151,25 @@ def true_path(run: Simulation, stamps_ns: Index) -> Callable[[str, Index], Array
 
 
 class SlowSession(Session):
-    """A session on a slow computer: audits take seconds of data time, one tick each.
+    """A session on a slow computer: an audit takes some ticks, and tells of the data before them.
 
-    Its verdict is of the data before, as in the live node; of graphs that are not thinned.
+    Ticks follow each other every `TICK_S`. None is forced to audit, and graphs are not thinned.
     """
 
-    def __init__(self, config: SparserConfig, seconds: int) -> None:
+    def __init__(self, config: SparserConfig, ticks: int) -> None:
         super().__init__(config)
-        self._left_s, self._seconds = 0, seconds
+        self._ticks, self._left = ticks, 0
         self._verdict: Verdict | None = None
 
     def solve(self, full: bool | None = None) -> Solution:
-        self._left_s -= 1
-        if self._verdict is not None and self._left_s <= 0:
+        self._left -= 1
+        if self._verdict is not None and self._left <= 0:
             self.tracker.adopt(self.auditor.caught_up(self._verdict))
             self._verdict = None
         solution = self.tracker.solve()
         if self._verdict is None and self.auditor.due(solution.doubt):
             self._verdict = self.auditor.audit(tracked_map(solution))
-            self._left_s = self._seconds
+            self._left = self._ticks
         return solution
 
 
@@ -180,7 +180,8 @@ def judged(fault: str, seed: int, minutes: float, audit_s: int = 0) -> Outcome:
 
 def outcome_of(made: Scenario, seed: int, audit_s: int = 0) -> Outcome:
     """Play a recording and compare it with the truth; an audit takes so many seconds of it."""
-    session = SlowSession(made.config, audit_s) if audit_s else Session(made.config)
+    session = (SlowSession(made.config, round(audit_s / TICK_S)) if audit_s
+               else Session(made.config))
     state = Replay(made.config, Frontend(made.config), session)
     located = misleading = silent = 0.0
     events, named = 0, False

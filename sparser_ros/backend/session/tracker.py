@@ -216,9 +216,8 @@ class Tracker:
 
         And with what it sees of sources whose ranges are held back with a known length.
         """
-        treatment = verdict.treatment.excluding({
+        treatment = verdict.treatment.beside(*self._denying(verdict)).excluding({
             **dict(self._store.treatment.quarantined), **dict(verdict.treatment.quarantined)})
-        treatment = treatment.beside(*self._denying(verdict))
         if not any(fault.open and fault.known_ns for fault in treatment.faults):
             return treatment
         data = self._store.treated(treatment)
@@ -232,7 +231,7 @@ class Tracker:
 
         Their robot may err as well as its radio, and either would pull at the others.
         """
-        for robot, _ in verdict.unclear:
+        for robot in dict(verdict.unclear):
             since_ns = self._denied_since_ns.get(robot)
             if since_ns is not None:
                 yield Fault(BURST, robot, spans=(), held_ns=since_ns - 1)
