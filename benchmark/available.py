@@ -3,9 +3,9 @@
 A set is a graph file with a reference in it; its increments go through the tracker and auditor of
 the node, in turns. Shares are of robot-ticks after the first range. A robot is right where it is
 `located` and its newest pose within the alert limit of the reference, wrong where it is `located`
-and further off. Poses are compared after one rigid alignment of all paths so far. `inside` is the
-share of stated poses whose reference is in their own 95 % ellipse: 95 is honest. `map right` does
-not ask what the node says.
+and further off. Poses are compared after one rigid alignment of the paths that the node shows.
+`inside` is the share of stated poses whose reference is in their own 95 % ellipse: 95 is honest.
+`map right` does not ask what the node says.
 `python -m benchmark.available [plaza2 tiers ...] [--ticks 150] [--set KEY=VALUE]`
 """
 
@@ -24,7 +24,7 @@ import yaml
 from scipy.stats import chi2
 
 from sparser_ros.array_types import Array, Index
-from sparser_ros.backend.session.solution import Location, Solution
+from sparser_ros.backend.session.solution import Fix, Location, Solution
 from sparser_ros.config import ConfigError
 from sparser_ros.config.solver_config import SolverConfig
 from sparser_ros.config.sparser import SparserConfig
@@ -58,6 +58,8 @@ class Tally:
     map_right: int = 0
     squares: float = 0.0
     """Sum of normalised squared errors over their degrees of freedom."""
+    seen: set[str] = field(default_factory=set)
+    """Robots that have been located."""
     reasons: collections.Counter[str] = field(default_factory=collections.Counter)
     """Why robots were withheld although the map was right, numbers taken out."""
     lines: list[str] = field(default_factory=list)
@@ -96,7 +98,10 @@ def _count(
     count = len(path)
     if count <= d:
         return
-    turn, shift = align(path, truth[:count])
+    tally.seen.update(robot for robot, fix in solution.fixes.items() if fix is Fix.FIXED)
+    laid = np.isin(robot[:count], [
+        graph.robots.index(name) for name in solution.laid(tally.seen) or graph.robots])
+    turn, shift = align(path[laid], truth[:count][laid])
     error = np.linalg.norm(path @ turn.T + shift - truth[:count], axis=1)
     words = []
     for state in solution.robots:

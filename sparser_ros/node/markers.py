@@ -7,7 +7,7 @@ one before.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,13 +125,14 @@ def _marker(writer: CdrWriter, stamp_ns: int, frame_id: str, marker: Marker) -> 
 
 def scene_markers(
     solution: Solution, graph: Graph, rulings: Rulings, publish: PublishConfig,
+    laid: Collection[str],
 ) -> list[Marker]:
     """Robots, beacons, and lines of the newest measurements: rejected ones in red, those that the
-    operator ignores in grey."""
+    operator ignores in grey. `laid`: robots whose paths are drawn."""
     shown = drawable(solution, graph)
     size = marker_size(solution, shown, publish)
     return [
-        *robot_markers(solution, graph, size),
+        *robot_markers(solution, graph, size, laid),
         *beacon_markers(solution, graph, size),
         *notice_markers(solution, solution.estimate.points[shown], size),
         *measurement_lines(solution, graph, rulings, shown, size),
@@ -152,14 +153,16 @@ def marker_size(
     return max(publish.beacon_size_m, MARKER_SHARE * extent)
 
 
-def robot_markers(solution: Solution, graph: Graph, size: float) -> list[Marker]:
+def robot_markers(
+    solution: Solution, graph: Graph, size: float, laid: Collection[str]
+) -> list[Marker]:
     """Of every robot with a pose, in the order of the names; `size`: radius of a beacon, metres.
 
     A robot that is not located is faint. Of one whose heading is open no arrow is drawn.
     Namespaces: trajectories, robots, robots_names, robot_uncertainty.
     """
     markers: list[Marker] = []
-    drawn, laid, fixes = newest_rows(solution, graph, Fix.FLOAT), solution.laid, solution.fixes
+    drawn, fixes = newest_rows(solution, graph, Fix.FLOAT), solution.fixes
     turning = {
         item.robot for item in solution.robots if item.location is Location.POSITION_ONLY}
     for number, robot in enumerate(sorted(item.robot for item in solution.robots)):

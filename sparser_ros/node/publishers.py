@@ -82,8 +82,10 @@ class Publishers:
         self._stated: dict[str, Array] = {}
         """T_map_odom (4, 4) of every robot whose pose is published, located or not."""
         self._paths: dict[str, Publisher] = {}
-        self._laid: set[str] = set()
-        """Robots whose newest path is not empty."""
+        self._located: set[str] = set()
+        """Robots that have been located."""
+        self._laid: tuple[str, ...] = ()
+        """Those whose path is shown; the newest path of all others is empty, or about to be."""
         self._poses: dict[str, Publisher] = {}
         self._odometry: dict[str, Publisher] = {}
         self._odometry_ns: dict[str, int] = {}
@@ -122,11 +124,13 @@ class Publishers:
                               for robot, row in rows.items()}
         self._keyframe_ns = {robot: int(graph.poses.stamp_ns[row]) for robot, row in rows.items()}
         jobs: dict[tuple[str, str], Callable[[], None]] = {}
-        laid = self._laid.union(solution.laid)
+        self._located.update(
+            robot for robot, fix in solution.fixes.items() if fix is Fix.FIXED)
+        before, self._laid = self._laid, solution.laid(self._located)
         for robot in self._paths:
             if robot in self._stated:
                 jobs['pose', robot] = partial(self._publish_pose, robot)
-            if robot in laid:
+            if robot in self._laid or robot in before or ('path', robot) in self._jobs:
                 jobs['path', robot] = partial(self._publish_path, robot, solution)
         jobs['beacons', ''] = partial(self._publish_beacons, solution)
         self._jobs = {key: jobs[key] for key in (*self._jobs, *jobs) if key in jobs}
@@ -220,6 +224,7 @@ class Publishers:
         self._markers_due = None
         self.map_to_odom.clear(restart_stamps=restart_stamps)
         self._stated, self.corrections_m, self._keyframe_ns = {}, {}, {}
+        self._located, self._laid = set(), ()
         for robot in self._paths:
             self._clear_path(robot)
         self._show(self._markers, [WIPE])
@@ -230,16 +235,14 @@ class Publishers:
         return int(self._node.get_clock().now().nanoseconds)
 
     def _clear_path(self, robot: str) -> None:
-        self._laid.discard(robot)
         self._paths[robot].publish(path_bytes(
             self._now_ns(), self._config.frames.map, np.zeros(0, dtype=np.int64),
             np.zeros((0, 3)), np.zeros((0, 4))))
 
     def _publish_path(self, robot: str, solution: Solution) -> None:
-        if robot not in solution.laid:
+        if robot not in self._laid:
             self._clear_path(robot)
             return
-        self._laid.add(robot)
         path = picture.trajectory(solution, self._pipeline.graph, robot, MOST_POSES)
         stamp = int(path[0][-1]) if len(path[0]) else self._now_ns()
         self._paths[robot].publish(path_bytes(stamp, self._config.frames.map, *path))
@@ -260,7 +263,7 @@ class Publishers:
     def _publish_markers(self, solution: Solution) -> None:
         pipeline = self._pipeline
         markers = scene_markers(
-            solution, pipeline.graph, pipeline.rulings, self._config.node.publish)
+            solution, pipeline.graph, pipeline.rulings, self._config.node.publish, self._laid)
         self._show(self._markers, [WIPE, *markers])
 
     def _show(self, publisher: Publisher, markers: Sequence[Marker]) -> None:

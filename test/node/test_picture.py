@@ -51,7 +51,8 @@ def scene():
 
 
 def drawn(solution, graph, rulings=None, **publish):
-    return markers.scene_markers(solution, graph, rulings or Rulings(), PublishConfig(**publish))
+    return markers.scene_markers(
+        solution, graph, rulings or Rulings(), PublishConfig(**publish), solution.laid())
 
 
 def relocated(solution, b, b_pose=None):

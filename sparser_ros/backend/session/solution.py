@@ -10,7 +10,7 @@ the map is solved with. A wrong minimum or a fault that no residual shows is not
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum, unique
 from typing import Any
@@ -175,21 +175,21 @@ class Solution:
             Fix.FLOAT if known is not None and known.of(state.robot) is not None else Fix.NONE)
             for state in self.robots}
 
-    @property
-    def laid(self) -> tuple[str, ...]:
-        """Robots whose whole path is shown in `map`: those with a fix, once two are placed.
+    def laid(self, before: Collection[str] = ()) -> tuple[str, ...]:
+        """Robots whose whole path is shown in `map`: those with a fix that are located, or were
+        `before`; with known positions all that have a fix.
 
-        Before that the path of the first one is all there is of a map, and how the paths of the
-        others lie beside it is what their covariances tell: a turn, or the mirror image, may be
-        open. They have a pose. So that paths do not come and go it is always the first, and not the
-        surest of the moment.
+        How the path of another one lies beside these is what its covariance tells: a turn, or the
+        mirror image, may be open. It has a pose. While there is no such robot, the path of the
+        first one is all there is of a map; so that paths do not come and go it is always the first,
+        and not the surest of the moment.
         """
         fixes = self.fixes
-        stated = [robot for robot, fix in fixes.items() if fix is not Fix.NONE]
-        if self.anchored or sum(state.location.placed for state in self.robots) > 1:
-            return tuple(stated)
-        return tuple(robot for number, robot in enumerate(fixes)
-                     if fixes[robot] is Fix.FIXED or (number == 0 and robot in stated))
+        stated = tuple(robot for robot, fix in fixes.items() if fix is not Fix.NONE)
+        if self.anchored:
+            return stated
+        known = tuple(robot for robot in stated if fixes[robot] is Fix.FIXED or robot in before)
+        return known or tuple(robot for robot in list(fixes)[:1] if robot in stated)
 
 
 def withdrawn(solution: Solution, reason: str) -> Solution:
