@@ -6,7 +6,7 @@ the node, in turns. Shares are of robot-ticks after the first range. A robot is 
 and further off. Poses are compared after one rigid alignment of the paths that the node shows.
 `inside` is the share of stated poses whose reference is in their own 95 % ellipse: 95 is honest.
 `map right` does not ask what the node says.
-`python -m benchmark.available [plaza2 tiers ...] [--ticks 150] [--set KEY=VALUE]`
+`python -m benchmark.available [plaza2 tiers:backwards,0.3-1 ...] [--ticks 150] [--set KEY=VALUE]`
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import yaml
 from scipy.stats import chi2
 
 from sparser_ros.array_types import Array, Index
-from sparser_ros.backend.session.solution import Fix, Location, Solution
+from sparser_ros.backend.session.solution import Covariances, Fix, Location, RobotLocation
 from sparser_ros.config import ConfigError
 from sparser_ros.config.solver_config import SolverConfig
 from sparser_ros.config.sparser import SparserConfig
@@ -35,14 +35,31 @@ from sparser_ros.linalg.rotations import align
 from sparser_ros.solver.solve import solve
 
 from .datasets import directory
+from .derived import CHANGES, derived
 from .stream import played
 from .table import Table, parser, run_main
 
-SETS: dict[str, tuple[float, bool]] = {
-    'plaza2': (1.0, False), 'single_drone': (1.0, False), 'tiers': (1.0, False),
-    'outfinite': (3.0, True), 'goats_14': (10.0, False), 'mrclam5a': (1.0, False)}
-"""Alert limit in metres; whether the reference is the best final map instead of the file's
-positions (outfinite's contradict its own ranges by 11 m)."""
+FILE, SOLVED, LAST = 'file', 'solved', 'last'
+SETS: dict[str, tuple[float, str]] = {
+    'plaza2': (1.0, FILE), 'single_drone': (1.0, FILE), 'tiers': (1.0, FILE),
+    'outfinite': (3.0, SOLVED), 'goats_14': (10.0, FILE), 'mrclam5a': (1.0, FILE)}
+"""Alert limit in metres, and the reference: positions in the file, a map of all data without faults
+(the file's positions of outfinite contradict its ranges by 11 m), or the last map of the run."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What the node says at a solve of the first n poses, in the order of their stamps."""
+
+    path: Array
+    """(n, d)."""
+    landmarks: dict[str, Array]
+    """Positions (d,)."""
+    laid: tuple[str, ...]
+    """Robots whose paths the node shows."""
+    robots: tuple[RobotLocation, ...]
+    covariances: Covariances | None
+    findings: str
 
 
 @dataclass
@@ -58,8 +75,6 @@ class Tally:
     map_right: int = 0
     squares: float = 0.0
     """Sum of normalised squared errors over their degrees of freedom."""
-    seen: set[str] = field(default_factory=set)
-    """Robots that have been located."""
     reasons: collections.Counter[str] = field(default_factory=collections.Counter)
     """Why robots were withheld although the map was right, numbers taken out."""
     lines: list[str] = field(default_factory=list)
@@ -76,36 +91,46 @@ def config_of(graph: Graph, limit_m: float, more: Sequence[str]) -> SparserConfi
     return SparserConfig.from_mapping(values)
 
 
-def play(graph: Graph, reference: Array, config: SparserConfig, ticks: int) -> Tally:
-    """Play a graph through a session; `reference` (n, d) are the true positions of its poses."""
-    order = np.lexsort((graph.poses.robot, pose_stamps(graph)))
-    truth, robot = reference[order], graph.poses.robot[order]
-    stamps = pose_stamps(graph)[order]
-    tally, begun = Tally(), False
-    limit, d = config.backend.observability.alert_limit_m, graph.dimension
+def play(graph: Graph, config: SparserConfig, ticks: int) -> list[Tick]:
+    """Play a graph through a session: what is said at every solve from the first range on."""
+    said: list[Tick] = []
+    seen, names, begun = set[str](), list[str](), False
     for increment, solution in played(graph, config, ticks):
         begun = begun or len(increment.ranges) > 0 or len(increment.sightings) > 0
-        if begun:
-            _count(tally, solution, graph, truth, robot, stamps, limit, d)
+        names += increment.landmarks.names
+        seen.update(robot for robot, fix in solution.fixes.items() if fix is Fix.FIXED)
+        estimate = solution.estimate
+        if begun and len(estimate.translation) > graph.dimension:
+            said.append(Tick(
+                estimate.translation, dict(zip(names, estimate.landmarks, strict=True)),
+                solution.laid(seen) or graph.robots, solution.robots, solution.covariances,
+                '; '.join(finding.text for finding in solution.findings)))
+    return said
+
+
+def judged(said: Sequence[Tick], graph: Graph, reference: Array, limit: float) -> Tally:
+    """Compare with the true positions (n, d) of the poses of a graph."""
+    stamps = pose_stamps(graph)
+    order = np.lexsort((graph.poses.robot, stamps))
+    tally = Tally()
+    for tick in said:
+        _count(tally, tick, graph.robots, reference[order], graph.poses.robot[order], stamps[order],
+               limit)
     return tally
 
 
 def _count(
-    tally: Tally, solution: Solution, graph: Graph, truth: Array, robot: Index, stamps: Index,
-    limit: float, d: int,
+    tally: Tally, tick: Tick, robots: Sequence[str], truth: Array, robot: Index, stamps: Index,
+    limit: float,
 ) -> None:
-    path = solution.estimate.translation
-    count = len(path)
-    if count <= d:
-        return
-    tally.seen.update(robot for robot, fix in solution.fixes.items() if fix is Fix.FIXED)
-    laid = np.isin(robot[:count], [
-        graph.robots.index(name) for name in solution.laid(tally.seen) or graph.robots])
+    path = tick.path
+    count, d = path.shape
+    laid = np.isin(robot[:count], [robots.index(name) for name in tick.laid])
     turn, shift = align(path[laid], truth[:count][laid])
     error = np.linalg.norm(path @ turn.T + shift - truth[:count], axis=1)
     words = []
-    for state in solution.robots:
-        own = np.flatnonzero(robot[:count] == graph.robots.index(state.robot))
+    for state in tick.robots:
+        own = np.flatnonzero(robot[:count] == robots.index(state.robot))
         if not len(own):
             continue
         row = int(own[-1])
@@ -119,8 +144,7 @@ def _count(
         if near and not located:
             tally.reasons[state.location.value + ': ' + re.sub(
                 r'[-+]?\d+(\.\d+)?', '#', state.missing)] += 1
-        covariance = (None if solution.covariances is None
-                      else solution.covariances.of(state.robot))
+        covariance = None if tick.covariances is None else tick.covariances.of(state.robot)
         sigma = float('nan')
         if covariance is not None:
             tally.stated += 1
@@ -134,52 +158,71 @@ def _count(
             f'{state.robot} {state.location.value} {error[row]:.2f} m, sigma {sigma:.2f} m; '
             f'{state.missing}')
     second = (stamps[count - 1] - stamps[0]) * 1e-9
-    tally.lines.append(f'{second:.0f} s: ' + ' | '.join(words) + ' || ' + '; '.join(
-        finding.text for finding in solution.findings))
+    tally.lines.append(f'{second:.0f} s: {" | ".join(words)} || {tick.findings}')
 
 
 def graphs(args: Namespace) -> Iterator[tuple[str, Graph]]:
-    """The sets that are asked for, by default all."""
-    for name in args.names or list(SETS):
+    """The recordings that are asked for, by default all sets."""
+    for text in args.names or list(SETS):
+        name, _, changes = text.partition(':')
         if name not in SETS:
             raise ConfigError(f'unknown set {name!r}; known: {", ".join(SETS)}')
-        yield name, graph_file.read(directory(args.data) / 'pyfg' / f'{name}.pyfg')
+        graph = graph_file.read(directory(args.data) / 'pyfg' / f'{name}.pyfg')
+        yield text, derived(graph, changes) if changes else graph
 
 
-def reference_of(name: str, graph: Graph, solved: bool) -> Array:
-    """(n, d) positions to compare with, metres."""
-    if not solved:
-        return graph.poses.translation
-    result = solve(graph, SolverConfig())
-    assert result.estimate is not None
-    return result.estimate.translation
+def reference_of(kind: str, graph: Graph, said: Sequence[Tick]) -> tuple[Array, Array]:
+    """(n, d), (m, d): positions of poses and landmarks to compare with, metres."""
+    if kind == FILE:
+        return graph.poses.translation, graph.landmarks.position
+    if kind == SOLVED:
+        result = solve(graph, SolverConfig())
+        assert result.estimate is not None
+        return result.estimate.translation, result.estimate.landmarks
+    path = np.empty_like(graph.poses.translation)
+    path[np.lexsort((graph.poses.robot, pose_stamps(graph)))] = said[-1].path
+    return path, np.array([said[-1].landmarks[name] for name in graph.landmarks.names])
+
+
+def beacons_off(positions: Array, graph: Graph) -> float:
+    """RMS distance (m) of beacons (m, d) from unused positions in a file, laid on these rigidly."""
+    known = np.all(np.isfinite(graph.landmarks.position), axis=1) & ~graph.landmarks.fixed
+    own, true = positions[known], graph.landmarks.position[known]
+    if len(own) <= graph.dimension:
+        return float('nan')
+    turn, shift = align(own, true)
+    return float(np.sqrt(np.mean(np.sum((own @ turn.T + shift - true)**2, axis=1))))
 
 
 def main(argv: list[str] | None = None) -> int:
     made = parser('available', __doc__ or '', sets=False)
-    made.add_argument('names', nargs='*', metavar='SET', help=' '.join(SETS))
+    made.add_argument('names', nargs='*', metavar='SET[:CHANGES]',
+                      help=f'{" ".join(SETS)}; changes: {CHANGES}')
     made.add_argument('--ticks', type=int, default=150, help='solves of a set')
     made.add_argument('--set', action='append', default=[], metavar='KEY=VALUE',
                       help='a further parameter of the node')
+    made.add_argument('--reference', choices=(FILE, SOLVED, LAST), help='what to compare with')
     made.add_argument('--reasons', action='store_true', help='print why robots were withheld')
     made.add_argument('--ticks-file', type=Path, metavar='FILE', help='a line for each tick')
     args = made.parse_args(argv)
     table = Table('available', 'Placed on recorded sets, default parameters', {
         'set': 'set', 'limit': 'limit, m', 'located': 'located %', 'right': 'right %',
         'wrong': 'wrong %', 'map_right': 'map right %', 'stated': 'pose %', 'inside': 'inside %',
-        'nees': 'squared error over claimed',
+        'nees': 'squared error over claimed', 'beacons': 'beacons of reference off file, m',
     }, args.out)
     for name, graph in graphs(args):
-        limit, solved = SETS[name]
-        tally = play(graph, reference_of(name, graph, solved),
-                     config_of(graph, limit, args.set), args.ticks)
+        limit, usual = SETS[name.partition(':')[0]]
+        said = play(graph, config_of(graph, limit, args.set), args.ticks)
+        path, landmarks = reference_of(args.reference or usual, graph, said)
+        tally = judged(said, graph, path, limit)
         total = max(tally.total, 1)
         table.add({
             'set': name, 'limit': limit, 'located': 100 * tally.located / total,
             'right': 100 * tally.right / total, 'wrong': 100 * tally.wrong / total,
             'map_right': 100 * tally.map_right / total, 'stated': 100 * tally.stated / total,
             'inside': 100 * tally.inside / max(tally.stated, 1),
-            'nees': tally.squares / max(tally.stated, 1)})
+            'nees': tally.squares / max(tally.stated, 1),
+            'beacons': beacons_off(landmarks, graph)})
         if args.reasons:
             for reason, number in tally.reasons.most_common(12):
                 print(f'    {100 * number / total:5.1f} %  {reason}')

@@ -7,12 +7,15 @@ import pytest
 
 from benchmark import available, certificate, integrity, nees, noise, synthetic
 from benchmark.calibration import BLOCKED, FAMILIES, outcome, radio_world
+from benchmark.derived import derived
 from benchmark.integrity import judged, played
 from benchmark.synthetic import range_graph
 from sparser_ros.config import ConfigError
+from sparser_ros.config.solver_config import SolverConfig
 from sparser_ros.graph import Estimate, range_residuals
 from sparser_ros.graph.ends import range_ends, stamps_of
 from sparser_ros.io import graph_file
+from sparser_ros.solver.solve import solve
 
 SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
 FAMILY = {family.name: family for family in FAMILIES}
@@ -24,7 +27,8 @@ POINTS = np.array([[0.1, 0.5], [0.2, 0.9], [0.1, 2.0], [0.6, 0.5], [2.5, 2.0], [
 
 def test_what_the_node_says_is_counted_against_the_reference():
     graph = graph_file.read(SAMPLES / 'two_robots.pyfg')
-    tally = available.play(graph, graph.poses.translation, available.config_of(graph, 1.0, []), 12)
+    said = available.play(graph, available.config_of(graph, 1.0, []), 12)
+    tally = available.judged(said, graph, graph.poses.translation, 1.0)
     assert 0 < len(tally.lines) <= 12
     assert tally.total > 12, 'two robots at every tick'
     withheld = sum(tally.reasons.values())
@@ -33,8 +37,38 @@ def test_what_the_node_says_is_counted_against_the_reference():
     assert tally.right <= tally.map_right <= tally.total
     false = graph.poses.translation.copy()
     false[graph.poses.index > 20] += [7.0, -3.0]
-    other = available.play(graph, false, available.config_of(graph, 1.0, []), 12)
+    other = available.judged(said, graph, false, 1.0)
     assert other.located == tally.located and other.wrong > 0
+    path, landmarks = available.reference_of(available.LAST, graph, said)
+    assert available.beacons_off(landmarks, graph) < 0.3
+    assert available.judged(said, graph, path, 1.0).right == tally.right
+    landmarks[0] += 2.0
+    assert available.beacons_off(landmarks, graph) > 0.5
+
+
+def test_recordings_derived_from_another_one():
+    graph = derived(graph_file.read(SAMPLES / 'two_robots.pyfg'), '')
+    assert range_cost(derived(graph, 'backwards')) == pytest.approx(range_cost(graph))
+    twice = derived(graph, 'backwards,backwards')
+    np.testing.assert_array_equal(twice.poses.translation, graph.poses.translation)
+    np.testing.assert_array_equal(twice.relative_poses.j, graph.relative_poses.j)
+    turned = derived(graph, 'backwards')
+    assert solve(turned, SolverConfig()).stats.cost_final == pytest.approx(
+        solve(graph, SolverConfig()).stats.cost_final, rel=0.01)
+    half = derived(graph, '0.5-1')
+    assert 0.4 < half.n_poses / graph.n_poses < 0.6
+    assert np.array_equal(half.poses.translation[-1], graph.poses.translation[-1])
+    assert 0.3 < len(derived(graph, 'every2').ranges) / len(graph.ranges) < 0.7
+    name = graph.landmarks.names[0]
+    assert derived(graph, f'backwards,without-{name}').landmarks.names == graph.landmarks.names[1:]
+    with pytest.raises(ConfigError, match='sideways'):
+        derived(graph, 'sideways')
+
+
+def range_cost(graph):
+    residual = range_residuals(graph, Estimate(
+        graph.poses.rotation, graph.poses.translation, graph.landmarks.position))
+    return float(residual**2 @ graph.ranges.precision)
 
 
 def test_parameters_are_the_nodes():
