@@ -271,8 +271,9 @@ class Auditor:
         elsewhere = None if scratch is False else lambda other: self._search(other)[0]
         look_for_faults(search, denied=denied, elsewhere=elsewhere)
         unclear = search.unclear
-        search.run(partial(solved_sizes, elsewhere=elsewhere, of_ranges=False))
-        search.run(weighted_by_noise)
+        sizes = partial(solved_sizes, elsewhere=elsewhere, of_ranges=False)
+        # Beside other noise, a fault may be likely that was not.
+        search.run(sizes, weighted_by_noise, sizes)
         self._store.treat(search.treatment)
         return search.contest, search.judgement.with_unclear(unclear)
 
