@@ -134,6 +134,7 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
 
 
 def _summary(result: dict[str, Any], graph: Graph, verbose: bool) -> None:
+    from ..graph.graph import counted
     from ..graph.parts import listed
     from ..solver.result import SolveStatus
 
@@ -158,8 +159,10 @@ def _summary(result: dict[str, Any], graph: Graph, verbose: bool) -> None:
     residuals = result['range_residuals_m']
     if residuals:
         print(f'  {residual_text(residuals["median_absolute"], residuals["p95_absolute"])}')
+    left_out = result['left_out']
     print('  ' + rejected_text(
-        Counter(measurement['type'] for measurement in result['rejected']), graph))
+        Counter(measurement['type'] for measurement in result['rejected']), graph)
+        + (f'; {counted(left_out, "more range")} left out as faulty' if left_out else ''))
     if not verbose:
         return
     cost = result['cost_final']

@@ -21,8 +21,9 @@ from .clocks import nanoseconds
 from .motion import Covariance, Geometry, Pose, believed, fault, geometry
 from .samples import MAX_STAMP_NS
 
-LONGEST_GAP_NS = nanoseconds(2.0)
-"""No interpolation between odometry messages further apart."""
+LONGEST_GAP_NS, LONGEST_GAP_PERIODS = nanoseconds(2.0), 2
+"""No interpolation between odometry messages further apart than both: a time, and so many of the
+interval before."""
 RECORDED = 100_000
 """Messages of a robot kept for trajectories at the rate of the odometry, 40 bytes each, 72 in
 space."""
@@ -376,6 +377,8 @@ class Track:
         inside = 0 < after < len(stamps)
         first = min(max(after - 1, 0), len(stamps) - 2)
         second = first + 1
+        if first > 0:
+            gap_ns = max(gap_ns, LONGEST_GAP_PERIODS * (stamps[first] - stamps[first - 1]))
         joined = first >= 0 and stamps[second] - stamps[first] <= gap_ns \
             and self._segment_at(stamps[first]) == self._segment_at(stamps[second])
         if not inside:

@@ -388,8 +388,6 @@ def node_config(graph: Graph) -> dict[str, Any]:
                      'gap_s': 1e6, 'max_extrapolation_s': 60.0, 'min_sigma_m': 1e-9,
                      'min_sigma_rad': 1e-9},
         'closures': {'max_translation_m': 0.0, 'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9},
-        # Costs of a file are stated without a kernel.
-        'solver': {'robust': {'kernel': 'none', 'gnc': False}},
         'backend': {'observability': {'alert_limit_m': limit_of(graph)}},
     }
     if graph.dimension == 3:

@@ -215,3 +215,20 @@ def test_what_is_about_a_kernel_chooses_one(tmp_path, capsys):
 def test_false_fixes_are_told():
     told = rejected_text({'point_priors': 1}, world(1, absolute='pf'))
     assert told.endswith(' and 0 of 1 pose fix and 1 of 2 position fixes (50 %) rejected')
+
+
+def test_a_map_that_positions_leave_open_is_told(tmp_path, capsys):
+    one = tmp_path / 'one.pyfg'
+    one.write_text(
+        'VERTEX_SE2 1 A0 0 0 0\nVERTEX_SE2 2 A1 1 0 0\n'
+        'EDGE_SE2 2 A0 A1 1 0 0 0.01 0 0 0.01 0 0.01\n'
+        'VERTEX_SE2:POSITION 2 A1 500 800 0.01 0 0.01 0 0\n')
+    assert main(['solve', str(one)]) == 0
+    assert 'known points give map a position only (position fixes)' in capsys.readouterr().err
+    apart = tmp_path / 'apart.pyfg'
+    apart.write_text(''.join(
+        f'VERTEX_SE2 {k} A{k} {k} 0 0\nVERTEX_SE2:POSITION {k} A{k} {k} 0 0.01 0 0.01 0 0\n'
+        for k in range(1, 4)))
+    assert main(['solve', str(apart)]) == 3
+    assert 'robot A: 1 measurement to the others leave its place or heading free' \
+        in capsys.readouterr().err

@@ -154,6 +154,17 @@ def test_no_interpolation_across_a_gap_and_none_before_the_start():
     assert frontend.counters['ranges'].dropped == {'before_odometry': 1, 'odometry_gap': 1}
 
 
+def test_odometry_that_is_always_slow_is_interpolated():
+    frontend, a = Frontend(config()), Robot('A', 2, 1)
+    for t in (0.0, 2.5, 5.0, 7.5, 17.5):
+        frontend.add(a.odometry(t))
+    for t in (1.2, 3.7, 6.1, 12.0):
+        frontend.add(range_sample('A', 'L1', t, 3.0))
+    # Nothing tells at first that the rate is usual, and 10 s are a gap at this one too.
+    assert len(graph_of(frontend).ranges) == 2
+    assert frontend.counters['ranges'].dropped == {'odometry_gap': 2}
+
+
 @pytest.mark.parametrize('key', ['eye', 'A'])
 def test_a_camera_that_looks_aside(dimension, key):
     mounted = [0.3, -0.1, 0.4, -np.pi / 2, 0.0, -0.3]

@@ -16,6 +16,7 @@ def test_configuration_fits_the_graph_and_what_a_bag_cannot_hold_is_refused(tmp_
     graph = random_graph(6, levers=False)
     config = node_config(graph)
     assert config['robots'] == ['A', 'B'] and config['odometry_noise'] == 'pose_increment'
+    assert 'solver' not in config, 'false measurements of a file are as many as those of a robot'
     fixed = config['radios'][graph.landmarks.names[2]]
     np.testing.assert_array_equal(fixed['position'], graph.landmarks.position[2])
     assert fixed['sigma_m'] == 0.0

@@ -20,6 +20,8 @@ _HELD = 1e-5
 """Prior standard deviation under which a scale is held."""
 _DIGITS = 4
 """Decimals of lengths in metres: a tenth of a millimetre."""
+_LEAST_SHARE = 0.25
+"""Of the mean variance of radios, that one has at least."""
 
 
 @dataclass(frozen=True)
@@ -257,9 +259,12 @@ def radio_settings(
     heard = np.unique(np.concatenate([calibration.ends.first, calibration.ends.second])).tolist()
     names = {number: calibration.ends.names[number] for number in heard}
     used = calibration.noise if noise else None
-    sigma_m = {} if used is None else {
-        name: max(float(np.sqrt(used.radio_variance[number])), 10.0**-_DIGITS)
+    shares = {} if used is None else {
+        name: float(used.radio_variance[number])
         for number, name in names.items() if used.known[number]}
+    # Of two radios one may bear all the noise of their ranges: two such others would have none.
+    least = max(_LEAST_SHARE * float(np.mean(list(shares.values()) or [0.0])), 10.0**(-2 * _DIGITS))
+    sigma_m = {name: float(np.sqrt(max(share, least))) for name, share in shares.items()}
     radios = corrected_radios(
         config, calibration.graph.robots,
         {name: float(calibration.parameters.bias_m[number]) for number, name in names.items()},

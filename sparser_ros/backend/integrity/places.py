@@ -184,7 +184,7 @@ class Move:
 
 def may_have_moved(beacon: str, rows: Index, graph: Graph, estimate: Estimate) -> bool:
     """Whether ranges are of a beacon, and fit some other place as often as others fit theirs."""
-    if beacon not in graph.landmarks.names:
+    if beacon not in graph.landmarks.names or not len(rows):
         return False
     landmark = graph.landmarks.names.index(beacon)
     ranges = BeaconRanges(graph, estimate, landmark, rows)

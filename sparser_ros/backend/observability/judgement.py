@@ -132,7 +132,7 @@ def judge(
     if estimate is None:
         return Judgement(apart, thinly_measured(graph))
     doubts = _contradictions(graph, estimate, weights or {}, remedy)
-    if graph.free_scale or not graph.n_bearings:
+    if graph.free_scale or not graph.n_bearings + graph.n_absolute:
         return Judgement(apart, doubts)
     with single_threaded_blas():
         case = _case(graph, estimate, weights or {})
@@ -416,12 +416,12 @@ def _name(case: _Case, variable: int) -> str:
 
 
 def _measured(case: _Case, variable: int) -> tuple[str, int]:
-    """`3 ranges`, `12 ranges and sightings`, and how many ranges."""
+    """`3 ranges`, `12 measurements`, and how many ranges."""
     own = (case.ties.first == variable) | (case.ties.second == variable)
     total, ranges = int(np.sum(own)), int(np.sum(case.ties.part[own] == DISTANCE))
     if ranges == total:
         return counted(ranges, 'range'), ranges
-    return f'{total} ranges and sightings', ranges
+    return counted(total, 'measurement'), ranges
 
 
 def _unheld(case: _Case, free: Mask) -> tuple[Finding, ...]:

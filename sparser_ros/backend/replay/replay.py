@@ -246,12 +246,12 @@ def nothing_measured(state: Replay) -> str:
 
 
 def undetermined_robots(state: Replay) -> list[str]:
-    """Robots that have no place in map, each with what is missing."""
+    """Robots that have no place in map, or two, each with what is missing."""
     if state.solution is None:
         return []
     return [
         f'{robot.robot}: {robot.missing or "not connected to the others"}'
-        for robot in state.solution.robots if robot.location is Location.UNLOCATED]
+        for robot in state.solution.robots if not robot.location.placed]
 
 
 def report_of(state: Replay, dataset: str) -> dict[str, Any]:
@@ -286,6 +286,7 @@ def report_of(state: Replay, dataset: str) -> dict[str, Any]:
                 graph.landmarks.names, solution.landmark_located, solution.estimate.landmarks,
                 strict=True)},
         'range_residuals_m': range_statistics(graph, solution),
+        'left_out': len(state.session.whole.ranges) - len(graph.ranges),
         'truth': truth or None,
         'fix_share': state.availability.shares,
         'noise': solution.noise,

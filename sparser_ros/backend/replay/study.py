@@ -187,7 +187,8 @@ def run_one(run: StudyRun) -> dict[str, Any]:
         **row, 'status': 'failed' if nothing else fields['status'],
         'robots_located': sum(located), 'robots': len(located),
         'beacons_located': sum(beacon['located'] for beacon in fields['beacons'].values()),
-        'rejected': len(fields['rejected']), 'cost': fields['cost_final'],
+        'rejected': len(fields['rejected']), 'left_out': fields['left_out'],
+        'cost': fields['cost_final'],
         'range_rms_m': residuals.get('rms'), 'range_p95_m': residuals.get('p95_absolute'),
         'ate_rmse_m': fields['ate_rmse_m'], 'seconds': time.perf_counter() - begin,
         'message': nothing or '; '.join(replay.undetermined_robots(state))}

@@ -1,5 +1,7 @@
 """Radios that calibrate themselves against the map, and what the node makes of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from backend_world import World, longer
@@ -228,6 +230,15 @@ def test_sigmas_of_radios_replace_what_messages_claim(found):
     variance = found.noise.radio_variance
     expected = np.sqrt(variance[0] + variance[names.index('L0')])
     assert _ranges_of(after, 12.0, sigma=True)['x'] == pytest.approx(expected, rel=0.01)
+
+
+def test_no_radio_is_without_noise(found):
+    none = replace(found, noise=replace(
+        found.noise, radio_variance=np.zeros_like(found.noise.radio_variance)))
+    none.noise.radio_variance[0] = 0.01
+    radios = results.radio_settings(config(), none, noise=True)['radios']
+    sigmas = sorted(radio['range_sigma_m'] for radio in radios.values() if 'range_sigma_m' in radio)
+    assert sigmas[-1] == pytest.approx(0.1) and 0.005 < sigmas[0] < 0.05
 
 
 def test_a_lever_arm_that_is_absurd_is_doubted_and_stays(found, capsys):

@@ -172,6 +172,7 @@ def test_what_is_not_located_is_written_and_marked(tmp_path, capsys):
     report = json.loads((tmp_path / 'run' / 'report.json').read_text())
     assert report['locations']['A']['location'] == 'located'
     assert report['locations']['B']['location'] == 'ambiguous'
+    assert report['undetermined'] and report['undetermined'][0].startswith('B: two places fit')
     for folder in (tmp_path, tmp_path / 'odometry_rate'):
         first, *poses = (folder / 'B.tum').read_text().splitlines()
         assert first.startswith('# not trusted: B is ambiguous in map (')
