@@ -183,9 +183,12 @@ class Move:
 
 
 def may_have_moved(beacon: str, rows: Index, graph: Graph, estimate: Estimate) -> bool:
-    """Whether ranges are of a beacon, and fit some other place as often as others fit theirs."""
+    """Whether ranges are of a beacon, and fit some other place as often as others fit theirs.
+
+    Where it has none, nothing says that it has not been moved.
+    """
     if beacon not in graph.landmarks.names or not len(rows):
-        return False
+        return beacon in graph.landmarks.names
     landmark = graph.landmarks.names.index(beacon)
     ranges = BeaconRanges(graph, estimate, landmark, rows)
     return _fits(ranges, ranges.places(estimate.landmarks[[landmark]])[0][0])

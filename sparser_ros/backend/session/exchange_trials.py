@@ -17,6 +17,8 @@ import numpy as np
 
 from ...graph import Estimate
 from ..integrity.exchange import BEACONS_EXCHANGED, Pair
+from ..integrity.faults import FAILED
+from ..integrity.hypotheses import ANTENNA, JUMP
 from ..integrity.noise import Noise
 from ..integrity.places import known_beacons
 from .beacon_faults import told_places
@@ -147,8 +149,12 @@ class ExchangeTrials:
         """
         located = {segment.robot for segment in judgement.segments
                    if segment.location is Location.LOCATED}
-        troubled = {name for name, _ in judgement.unclear} | {
-            finding.subject for finding in judgement.findings if finding.kind == 'ranges_rejected'}
+        troubled = {
+            *(name for name, _ in judgement.unclear),
+            *(finding.subject for finding in judgement.findings
+              if finding.kind == 'ranges_rejected'),
+            # What the wrong radio looks like as well.
+            *(fault.subject for fault in contest.data.treatment.of(FAILED, JUMP, ANTENNA))}
         known, of_beacons = self.attempts, self._of_beacons(contest)
         of_robots = list(combinations(contest.frame.robots, 2))
         suspects = sorted(
