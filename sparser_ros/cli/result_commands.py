@@ -47,7 +47,8 @@ def add_study(subparsers: argparse._SubParsersAction) -> None:
         'study', help='replay many bags with many parameter sets, locally or on a Dask cluster',
         description='Replays every bag with every parameter set and seed of a grid and writes '
         'study.csv. Finished runs are kept: the same command goes on after a kill. '
-        'Exit code 3: runs failed or were not solved (the table says which).')
+        'Without `config:` each bag has a configuration drafted from its topics. Exit code 3: '
+        'runs failed, were not solved, or have robots without a place (they are listed).')
     parser.add_argument('bags', action=Reads, kind=Kind.BAG, nargs='+', metavar='BAG',
                         help='folders, .mcap or .db3 files')
     parser.add_argument('--grid', action=Reads, kind=Kind.PARAMETERS, required=True,
@@ -65,7 +66,7 @@ def add_study(subparsers: argparse._SubParsersAction) -> None:
 
 def run_study(args: argparse.Namespace) -> int:
     """Do the runs that are left; 0 all solved, 3 some are not."""
-    from ..backend.replay.study import SOLVED_STATUSES, runs_of, study
+    from ..backend.replay.study import is_solved, runs_of, study
     from ..io import atomic
 
     if args.jobs < 1:
@@ -79,14 +80,15 @@ def run_study(args: argparse.Namespace) -> int:
         rows = study(runs, args.output, jobs=args.jobs, scheduler=args.scheduler, progress=show)
     path = args.output / 'study.csv'
     atomic.write_text(path, _csv(rows))
-    good = sum(row['status'] in SOLVED_STATUSES for row in rows)
+    good = sum(map(is_solved, rows))
     print(f'{len(rows)} runs, {good} solved')
     show_written([path])
     for row, run in zip(rows, runs, strict=True):
-        if row['status'] == 'failed':
-            values = [run.set, *(f'{name}={value}' for name, value in run.parameters.items())]
-            print(f'failed: {row["bag"]}, {" ".join(values).strip() or "defaults"}: '
-                  f'{row["message"]}')
+        if not is_solved(row):
+            seed = [] if run.seed is None else [f'seed {run.seed}']
+            values = [run.set, *(f'{name}={value}' for name, value in run.parameters.items()), *seed]
+            print(f'{"failed" if row["status"] == "failed" else "not solved"}: {run.bag}, '
+                  f'{" ".join(values).strip() or "defaults"}: {row["message"] or row["status"]}')
     return SOLVED if good == len(rows) else NOT_CONVERGED
 
 

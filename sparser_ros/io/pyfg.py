@@ -67,6 +67,8 @@ RANGE, OFFSET_RANGE = 'EDGE_RANGE', 'EDGE_RANGE:OFFSET'
 PRIOR, FIX, POSITION, ODOMETRY, LOOP = ':PRIOR', ':FIX', ':POSITION', ':ODOMETRY', ':LOOP'
 HEIGHT, VERTICAL = ':HEIGHT', ':VERTICAL'
 """Added to the keyword of a vertex or of a relative pose."""
+ROUNDED = 1e-6
+"""Share of the largest variance by which rounded digits may make another one negative."""
 
 
 def read(path: Path | str) -> Graph:
@@ -172,6 +174,12 @@ class _PyfgReader(GraphReader):
         block.require(
             np.all(diagonal >= 0, axis=1) & (np.sum(diagonal, axis=1) > 1 / LARGEST),
             f'expected variances > 0 on the diagonal of the {what} covariance')
+        tied = np.count_nonzero(noise, axis=(1, 2)) > np.count_nonzero(diagonal, axis=1)
+        least = np.zeros(len(noise))
+        least[tied] = np.linalg.eigvalsh(noise[tied])[:, 0]
+        block.require(
+            least >= -ROUNDED * np.max(diagonal, axis=1),
+            f'expected a {what} covariance, got a matrix with a negative variance in some direction')
         return noise
 
     def _poses(self) -> Poses:
@@ -212,6 +220,9 @@ class _PyfgReader(GraphReader):
         fixed = np.zeros(len(names), dtype=bool)
         for block in self.some(POINT[self.dimension] + FIX):
             rows = ~self.ends(block, -1, 'landmark')
+            _, first = np.unique(rows, return_index=True)
+            for row in np.setdiff1d(np.arange(len(rows)), first).tolist():
+                block.fail(row, f'expected one known position, {names[rows[row]]} has another line')
             position[rows] = self.position(block)
             fixed[rows] = True
         return Landmarks(tuple(names), position, fixed)

@@ -143,8 +143,31 @@ def test_a_run_that_fails_is_a_row(bags, tmp_path, capsys):
     (broken / 'metadata.yaml').write_text('nothing\n')
     assert main(['study', str(broken), '--grid', str(tmp_path / 'grid.yaml'),
                  '-o', str(tmp_path / 'out'), '--jobs', '1']) == 3
-    assert 'failed: broken' in capsys.readouterr().out
+    assert f'failed: {broken}, defaults: FormatError' in capsys.readouterr().out
     assert table(tmp_path / 'out')[0]['message'].startswith('FormatError')
+
+
+def test_without_a_configuration_each_bag_has_the_draft_of_its_own(bags, tmp_path, capsys):
+    """And a robot without a place is no solved run."""
+    grid = tmp_path / 'g.yaml'
+    grid.write_text('parameters: {ranges.max_m: 0.5}\n')
+    (run,) = runs_of([bags / 'one'], grid)
+    assert list(run.configuration().robots) == ['A']
+    assert main(['study', str(bags / 'one'), '--grid', str(grid), '-o', str(tmp_path / 'out'),
+                 '--jobs', '1']) == 3
+    shown = capsys.readouterr().out
+    assert '1 runs, 0 solved' in shown and f'{bags / "one"}, ranges.max_m=0.5: ' in shown
+
+
+@pytest.mark.parametrize(('text', 'message'), [
+    ('parameters: {ranges.max_m: []}', r'parameters.ranges.max_m: expected one value at least'),
+    ('sets: {low: {ranges.max_m: -1}}', r'one with low \(ranges.max_m: -1\): ranges.max_m'),
+])
+def test_a_value_that_cannot_be_is_said_of_the_grid(bags, tmp_path, text, message):
+    grid = tmp_path / 'g.yaml'
+    grid.write_text(f"config: '{bags}/one.yaml'\n{text}\n")
+    with pytest.raises(ConfigError, match=message):
+        runs_of([bags / 'one'], grid)
 
 
 def test_values_are_multiplied_with_sets_and_seeds(bags, tmp_path):

@@ -159,6 +159,8 @@ BAD = {
     'edge to itself': ('EDGE_SE2 0 A0 A0 1 0 0 1 0 0 1 0 1', 'expected two different poses'),
     'zero covariance': ('EDGE_SE2 0 A1 A0 1 0 0 0 0 0 0 0 1', 'translation covariance'),
     'negative covariance': ('EDGE_SE2 0 A1 A0 1 0 0 1 0 0 1 0 -1', 'rotation covariance'),
+    'indefinite covariance': (
+        'EDGE_SE2 0 A1 A0 1 0 0 1 2 0 1 0 1', 'a negative variance in some direction'),
     'bad name': ('VERTEX_SE2 0 17 1 2 3', 'a letter and a number'),
     'pose twice': ('VERTEX_SE2 0 A1 1 2 3', 'expected every variable once, got A1 again'),
     'other dimension': ('VERTEX_XYZ L2 1 2 3', 'got 2D and 3D records'),
@@ -179,6 +181,12 @@ def test_malformed_line_is_named(tmp_path, line, message):
     assert caught.value.line == 12
     assert str(caught.value).startswith(f'{path}:12: ')
     assert message in str(caught.value)
+
+
+def test_a_beacon_has_one_known_position(tmp_path):
+    path = write(tmp_path, SMALL + 'VERTEX_XY:FIX L14 1 1\nVERTEX_XY:FIX L14 5 1\n')
+    with pytest.raises(FormatError, match=':13: VERTEX_XY:FIX: .*L14 has another line'):
+        pyfg.read(path)
 
 
 @settings(max_examples=40, deadline=None)

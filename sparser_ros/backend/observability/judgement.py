@@ -8,10 +8,13 @@ is there another minimum of its measurements that fits about as well?
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import eigsh
 from scipy.special import chdtri
 
 from ...array_types import Array, Mask
@@ -50,8 +53,9 @@ MUCH_REJECTED = 0.2
 APART, APART_SHARE = 3.0, 0.05
 """Standard deviations, and share of the distance to what is measured, that another minimum must be
 away to be another place."""
-MOST_JOINT = 600
-"""Unknowns of a joint test (0.1 s); beyond it nothing is said of what is not held one by one."""
+MOST_JOINT, MOST_MOTIONS = 600, 100
+"""Unknowns of a joint test with all free motions (0.1 s); beyond it so many of them are looked for.
+"""
 MOST_SEARCHED = 500
 """Landmarks, those with the fewest ranges first, whose other minima are looked for (1 ms each)."""
 MOST_RELAXED, BEND_GAIN = 12, 40.0
@@ -65,7 +69,8 @@ _PLACED = 1e6
 _MOVES = 0.01
 """Share of a variable in a free motion from which it takes part in it."""
 _NOUN = {Kind.ODOMETRY: 'odometry step', Kind.CLOSURE: 'loop closure', Kind.SIGHTING: 'sighting',
-         Kind.RANGE: 'range'}
+         Kind.RANGE: 'range', Kind.PRIOR: 'known position', Kind.POSITION_FIX: 'position fix',
+         Kind.POSE_FIX: 'pose fix', Kind.VERTICAL: 'vertical', Kind.HEIGHT: 'height'}
 
 
 @dataclass(frozen=True)
@@ -263,23 +268,40 @@ def _moving(case: _Case, sides: list[Array], placed: Mask, asked: Mask) -> Mask:
         placed |= held
     rest = np.flatnonzero(asked & ~placed)
     free = np.zeros(len(placed), dtype=bool)
-    if not len(rest) or len(rest) * case.size > MOST_JOINT:
+    if not len(rest):
         return free
     size, number = case.size, np.full(len(placed), -1)
     number[rest] = np.arange(len(rest))
-    jacobian = np.zeros((*sides[0].shape[:2], len(rest) * size))
+    jacobian = sp.csr_matrix((sides[0].shape[0] * sides[0].shape[1], len(rest) * size))
     for side, end in zip(sides, (case.ties.first, case.ties.second), strict=True):
         rows = np.flatnonzero(number[end] >= 0)
-        columns = number[end[rows]][:, None] * size + np.arange(size)
-        jacobian[rows[:, None, None], np.arange(side.shape[1])[:, None], columns[:, None]] = side[
-            rows]
-    jacobian = jacobian.reshape(-1, len(rest) * size)
-    values, vectors = np.linalg.eigh(
-        jacobian.T @ jacobian + np.diag(_unused(case)[rest].ravel()))
-    loose = vectors[:, values < 1]
-    share = np.sum(loose.reshape(len(rest), size, -1) ** 2, axis=(1, 2))
-    free[rest[share > _MOVES]] = True
+        places = np.broadcast_arrays(
+            rows[:, None, None] * side.shape[1] + np.arange(side.shape[1])[:, None],
+            number[end[rows]][:, None, None] * size + np.arange(size))
+        jacobian += sp.csr_matrix(
+            (side[rows].ravel(), tuple(place.ravel() for place in places)), shape=jacobian.shape)
+    information = (jacobian.T @ jacobian + sp.diags(_unused(case)[rest].ravel())).tocsc()
+    ends = np.stack([number[case.ties.first], number[case.ties.second]])
+    count, group = connected(len(rest), *ends[:, np.min(ends, axis=0) >= 0])
+    order = np.argsort(group, kind='stable')
+    for own in np.split(order, np.cumsum(np.bincount(group, minlength=count))[:-1]):
+        columns = (own[:, None] * size + np.arange(size)).ravel()
+        loose = _loose_motions(information[columns][:, columns])
+        share = np.sum(loose.reshape(len(own), size, -1) ** 2, axis=(1, 2))
+        free[rest[own[share > _MOVES]]] = True
     return free
+
+
+def _loose_motions(information: sp.csc_matrix) -> Array:
+    """(n, k): unit vectors of which information says less than 1; the loosest where many do."""
+    if information.shape[0] <= MOST_JOINT:
+        values, vectors = np.linalg.eigh(information.toarray())
+    else:
+        # Around a point just below 0, where no eigenvalue is.
+        values, vectors = eigsh(
+            information, MOST_MOTIONS, sigma=-1e-3,
+            v0=np.random.default_rng(0).standard_normal(information.shape[0]))
+    return np.asarray(vectors[:, values < 1])
 
 
 def _information(case: _Case, sides: list[Array], others: Mask | None = None) -> Array:
@@ -427,11 +449,19 @@ def _measured(case: _Case, variable: int) -> tuple[str, int]:
 def _unheld(case: _Case, free: Mask) -> tuple[Finding, ...]:
     """Sentences on the variables that can move."""
     findings = []
-    for variable in np.flatnonzero(free[:case.problem.variables]).tolist():
+    variables = np.flatnonzero(free[:case.problem.variables])
+    parts = collections.Counter(_name(case, v) for v in variables[variables < case.problem.pieces])
+    for variable in variables.tolist():
         name, (what, ranges) = _name(case, variable), _measured(case, variable)
-        if variable < case.problem.pieces:
+        if variable < case.problem.pieces and parts[name] > 1:
+            text = (f'robot {name}: {parts.pop(name)} stretches of its path, to which no odometry '
+                    'or loop closure leads, have a place or heading that their measurements leave '
+                    'free; odometry between them, or ranges from more places, are missing')
+        elif variable < case.problem.pieces and name in parts:
             text = (f'robot {name}: {what} to the others leave its place or heading free; ranges '
                     'from more places, or a loop closure, are missing')
+        elif variable < case.problem.pieces:
+            continue
         elif ranges <= case.problem.dimension:
             least = case.problem.dimension + 1
             text = f'landmark {name} has {what}: {least} at least give one place'

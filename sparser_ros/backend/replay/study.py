@@ -2,7 +2,8 @@
 
 A YAML file says what is run:
 
-    config: c.yaml                      # of every run; {bag} is the name of the bag
+    config: c.yaml                      # of every run; {bag} is the name of the bag. Without it
+                                        # each bag has the draft of `sparser info BAG --config`
     sets:                               # named sets of parameters, and
       plain: {}
       robust: {solver.robust.kernel: gm}
@@ -25,7 +26,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import product
@@ -33,9 +34,13 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...config import ConfigError, SparserConfig, SparserError
+from ...config import ConfigError, FormatError, SparserConfig, SparserError
+from ...config.option import merged, nested
+from ...config.sparser import load_yaml
 from ...config.yaml_file import YamlFile
+from ...frontend.draft_config import draft
 from ...io import report
+from ...io.bag_survey import survey
 from ...solver.result import SolveStatus
 from . import replay
 
@@ -43,8 +48,6 @@ GRID = {'config': str, 'sets': dict, 'parameters': dict, 'seeds': list}
 """Keys of the file."""
 PARENT_CHECK_S = 1.0
 """Period at which a process looks whether the study that started it has been killed."""
-SOLVED_STATUSES = frozenset(status.value for status in SolveStatus if status.solved)
-"""Statuses of a row that need no look."""
 A = TypeVar('A')
 R = TypeVar('R')
 Progress = Callable[[int, int, dict[str, Any] | None], None]
@@ -55,7 +58,7 @@ Progress = Callable[[int, int, dict[str, Any] | None], None]
 class StudyRun:
     bag: str
     config: str
-    """Parameter file, '' = all defaults."""
+    """Parameter file, '' = drafted from the bag."""
     set: str
     seed: int | None
     """None: that of the parameters."""
@@ -83,8 +86,19 @@ class StudyRun:
         if self.seed is not None:
             values['solver.seed'] = self.seed
         if self.config:
-            return SparserConfig.from_yaml(self.config, **values)
-        return SparserConfig.from_mapping(values)
+            SparserConfig.from_yaml(self.config)
+        base = load_yaml(self.config) if self.config else draft(survey(self.bag))[0]
+        try:
+            return SparserConfig.from_mapping(merged(nested(base), nested(values)))
+        except ConfigError as error:
+            chosen = ', '.join(f'{name}: {value}' for name, value in values.items())
+            raise ConfigError(f'{self.name} with {self.set or "the grid"} ({chosen}): {error}') \
+                from None
+
+
+def is_solved(row: Mapping[str, Any]) -> bool:
+    """Whether a run ended as `sparser replay` does with exit code 0: all robots have a place."""
+    return not row['message'] and row['status'] in {s.value for s in SolveStatus if s.solved}
 
 
 def name_of(bag: Path) -> str:
@@ -104,6 +118,9 @@ def runs_of(bags: Sequence[Path], path: Path) -> list[StudyRun]:
         raise ConfigError(f'{path}: seeds: expected whole numbers, got {seeds}')
     varied = {name: value if isinstance(value, list) else [value]
               for name, value in (grid.get('parameters') or {}).items()}
+    for name, values in varied.items():
+        if not values:
+            raise ConfigError(f'{path}: parameters.{name}: expected one value at least')
     runs = []
     for bag in bags:
         if not bag.exists():
@@ -117,8 +134,11 @@ def runs_of(bags: Sequence[Path], path: Path) -> list[StudyRun]:
             if seed is not None and 'solver.seed' in parameters:
                 raise ConfigError(f'{path}: seeds are values of solver.seed: give one of the two')
             runs.append(StudyRun(str(bag.resolve()), config, str(name), seed, parameters))
-    for run in {(r.config, json.dumps(r.parameters, default=str)): r for r in runs}.values():
-        run.configuration()
+    for run in {(r.config or r.bag, json.dumps(r.parameters, default=str)): r
+                for r in runs}.values():
+        # A bag that cannot be read is a row of the table.
+        with suppress(FormatError):
+            run.configuration()
     return runs
 
 
@@ -172,7 +192,7 @@ def run_one(run: StudyRun) -> dict[str, Any]:
     """The row of one replay: what it was, how well and how fast it went."""
     begin = time.perf_counter()
     row: dict[str, Any] = {
-        'bag': run.name, 'set': run.set, 'seed': run.seed, **run.parameters}
+        'bag': run.name, 'path': run.bag, 'set': run.set, 'seed': run.seed, **run.parameters}
     try:
         state, _, _ = replay.run_calibrated(run.bag, run.configuration())
         fields = replay.report_of(state, run.name)

@@ -141,6 +141,31 @@ def test_residuals_of_sightings_do_not_tell_the_heading_of_a_map_with_one_fix(se
     assert 'its heading is unobservable' in judgement.warnings[0].text
 
 
+@pytest.mark.parametrize('count', [20, 250])
+def test_places_without_odometry_are_one_sentence(tmp_path, count):
+    """Ranges do not tell which way a robot looks, however many places there are."""
+    random = np.random.default_rng(count)
+    beacons = {'L0': (0.0, 0.0), 'L1': (20.0, 0.0), 'L2': (0.0, 20.0)}
+    lines = [f'VERTEX_XY{kind} {name} {x} {y}'
+             for kind in ('', ':FIX') for name, (x, y) in beacons.items()]
+    for k, place in enumerate(random.uniform(2, 18, (count, 2))):
+        lines.append(f'VERTEX_SE2 {k} A{k} {place[0]} {place[1]} 0')
+        lines += [f'EDGE_RANGE {k} A{k} {name} {np.linalg.norm(place - beacon)} 0.01'
+                  for name, beacon in beacons.items()]
+    (tmp_path / 'places.pyfg').write_text('\n'.join(lines))
+    graph = pyfg.read(tmp_path / 'places.pyfg')
+    (lost,) = judge(graph, solve(graph, SolverConfig()).estimate).undetermined
+    assert f'robot A: {count} stretches of its path' in lost.text
+
+
+def test_known_positions_that_contradict_each_other_are_told():
+    builder, _ = drive(TURNS)
+    builder.add_prior('left', MARKS['left'], sigma_m=0.1)
+    builder.add_prior('left', np.add(MARKS['left'], 6.0), sigma_m=0.1)
+    builder.add_prior('right', MARKS['right'], sigma_m=0.1)
+    assert any('3 known positions are' in text.text for text in judged(builder)[0].warnings)
+
+
 def test_the_command_names_them(tmp_path, capsys):
     builder, _ = drive(np.zeros(60))
     builder.add_range(('A', [5, 25, 45]), 'left', [60.0, 55.0, 50.0], sigma_m=0.1)
