@@ -1,7 +1,7 @@
 """Recordings made of a recorded one: driven backwards, a part of it, with fewer ranges or beacons.
 
-Real errors in an order, and a geometry, that nothing was made for. `NAME:CHANGE,CHANGE`, as in
-`plaza2:backwards,0.3-1,every3,without-L2`, applied from left to right.
+Real errors in an order, a geometry, and with claims, that nothing was made for. Changes are applied
+from left to right: `plaza2:backwards,0.3-1,every3,without-L2`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparser_ros.graph.parts import extract
 from sparser_ros.io.graph_bag import pose_stamps
 
 CHANGES = 'backwards, BEGIN-END (shares of its time), everyN (of its ranges and sightings), ' \
-    'without-BEACON'
+    'without-BEACON, odometry-SHARE (that it claims of its standard deviations)'
 
 
 def derived(graph: Graph, changes: str) -> Graph:
@@ -32,6 +32,8 @@ def derived(graph: Graph, changes: str) -> Graph:
             graph = _between(graph, float(span[1]), float(span[2]))
         elif every := re.fullmatch(r'every(\d+)', change):
             graph = _every(graph, int(every[1]))
+        elif share := re.fullmatch(r'odometry-([\d.]+)', change):
+            graph = _boastful(graph, float(share[1]))
         elif change.startswith('without-') and change[8:] in graph.landmarks.names:
             graph = extract(graph, np.ones(graph.n_poses, dtype=bool), np.array(
                 [name != change[8:] for name in graph.landmarks.names])).graph
@@ -79,6 +81,13 @@ def _every(graph: Graph, number: int) -> Graph:
     return _heard(graph.replaced(**{
         name: table.take(random.random(len(table)) < 1 / number)
         for name, table in graph.tables().items() if name in ('ranges', 'sightings')}))
+
+
+def _boastful(graph: Graph, share: float) -> Graph:
+    table = graph.relative_poses
+    factor = np.where(table.odometry, share**-2, 1.0)
+    return graph.replaced(relative_poses=table.replaced(
+        tau=table.tau * factor, kappa=table.kappa * factor))
 
 
 def _heard(graph: Graph) -> Graph:

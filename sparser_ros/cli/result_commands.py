@@ -86,7 +86,8 @@ def run_study(args: argparse.Namespace) -> int:
     for row, run in zip(rows, runs, strict=True):
         if not is_solved(row):
             seed = [] if run.seed is None else [f'seed {run.seed}']
-            values = [run.set, *(f'{name}={value}' for name, value in run.parameters.items()), *seed]
+            values = [
+                run.set, *(f'{name}={value}' for name, value in run.parameters.items()), *seed]
             print(f'{"failed" if row["status"] == "failed" else "not solved"}: {run.bag}, '
                   f'{" ".join(values).strip() or "defaults"}: {row["message"] or row["status"]}')
     return SOLVED if good == len(rows) else NOT_CONVERGED

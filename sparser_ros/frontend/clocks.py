@@ -39,6 +39,9 @@ MAX_FUTURE_NS = 10_000_000_000
 source agrees with it."""
 REVIEW_NS = 500_000_000
 """Reception time between two judgements of all sources."""
+SHIFTED = 'ranges', 'sightings', 'fixes'
+"""Kinds of messages that are shifted to the clock of the others. Odometry is what they are laid on.
+"""
 RECENT_NS = 30_000_000_000
 """Sources silent for longer than this are compared with nothing."""
 LEAST_STAMPED = 5
@@ -85,6 +88,14 @@ class Lags:
         self.newest: deque[int] = deque(maxlen=LAGS_OF_SOURCE)
         self.received_ns = self.shift_ns = 0
         """Of the newest; and what is added to the stamps: the clock is ahead by minus this."""
+
+    def at_once(self, lag_ns: int) -> bool:
+        """Whether a message, like those before it, is received when its stamp says."""
+        if len(self.newest) < LEAST_LAGS:
+            return False
+        usual = Middle.of(self.newest)
+        return -TOLERANCE_NS <= usual.median_ns <= BACK_NS and (
+            abs(lag_ns - usual.median_ns) <= TOLERANCE_NS + 2 * usual.scatter_ns)
 
 
 class Middle(NamedTuple):
@@ -152,7 +163,8 @@ class DataClock:
 
     A stamp far ahead of all data and of its own reception is refused, for one message would make
     everything else look too old. Only when the odometry goes on ahead, message after message, and
-    no source says otherwise meanwhile, has time really jumped.
+    no source says otherwise meanwhile, has time really jumped. All data are behind where a source
+    with such stamps is received at once, message after message: it was switched on later.
     """
 
     def __init__(self, config: SparserConfig, events: EventLog, radios: Radios) -> None:
@@ -232,7 +244,7 @@ class DataClock:
         wrong_robots = {source.name for source in self._wrong if source.kind == 'odometry'}
         for source in known:
             lags, (ahead_ns, scatter_ns) = self._sources[source], self._wrong.get(source, (0, 0))
-            if source.kind != 'ranges' or ahead_ns <= 0 or scatter_ns > TOLERANCE_NS \
+            if source.kind not in SHIFTED or ahead_ns <= 0 or scatter_ns > TOLERANCE_NS \
                     or source.robot in wrong_robots:
                 lags.shift_ns = 0
             elif abs(lags.shift_ns + ahead_ns) > TOLERANCE_NS:
@@ -267,6 +279,9 @@ class DataClock:
                 stamp_ns <= received_ns - Middle.of(self._lags).median_ns + MAX_FUTURE_NS)):
             if source.kind == 'odometry':
                 self._ahead.clear()
+            return False
+        lags = self._sources.get(source)
+        if received_ns > 0 and lags is not None and lags.at_once(received_ns - stamp_ns):
             return False
         count, last_ns = self._ahead.get(source, (0, stamp_ns))
         count = count + 1 if abs(stamp_ns - last_ns) <= MAX_FUTURE_NS else 1

@@ -20,6 +20,7 @@ from .clocks import nanoseconds
 from .motion import LARGEST, believed_m2
 from .radios import Radio
 from .samples import RangeSample, Repeats
+from .track import Track
 
 BLOCKED = 2
 """Of `RangeSample.los`."""
@@ -59,8 +60,8 @@ class PairHistory:
     """Those from the first one on that a window of the temporal filter may reach."""
     residuals: deque[float] = field(default_factory=lambda: deque(maxlen=MEMORY))
     """Of the temporal filter, metres."""
-    repeats: dict[str, Repeats] = field(default_factory=dict)
-    """By the radio that measured."""
+    repeats: dict[str, tuple[tuple[int, ...], Repeats]] = field(default_factory=dict)
+    """By the radio that measured, with the segments of odometry in which it did."""
 
 
 class Ranges(BeaconIntake):
@@ -92,11 +93,15 @@ class Ranges(BeaconIntake):
                 self._options.scale * sample.range_m, (sample.source, sample.target),
                 self._travelled_m(sample))
 
-    def _travelled_m(self, sample: RangeSample) -> float:
-        """Odometry of both ends together since the start."""
+    def _tracks(self, sample: RangeSample) -> list[Track]:
+        """Odometry of the robots at both ends that have some."""
         numbers = (self._shared.numbers.get(self._radios.robot_of(name))
                    for name in (sample.source, sample.target))
-        return sum(self._shared.tracks[k].travelled_m for k in numbers if k is not None)
+        return [self._shared.tracks[k] for k in numbers if k is not None]
+
+    def _travelled_m(self, sample: RangeSample) -> float:
+        """Odometry of both ends together since the start."""
+        return sum(track.travelled_m for track in self._tracks(sample))
 
     def check(self, sample: RangeSample, stamp_ns: int) -> PendingRange | str:
         o, ends = self._options, self._ends(sample)
@@ -146,8 +151,15 @@ class Ranges(BeaconIntake):
 
     def _frozen(self, sample: RangeSample, history: PairHistory, stamp_ns: int) -> bool:
         """Whether a pair says the same again and again although its robots drive; that is told."""
-        repeats = history.repeats.setdefault(sample.source, Repeats())
-        repeats.add(sample.range_m, self._travelled_m(sample))
+        tracks = [track for track in self._tracks(sample) if track.poses]
+        # Coordinates of another segment of odometry are no motion.
+        segments = tuple(track.segment for track in tracks)
+        before, repeats = history.repeats.get(sample.source, (segments, Repeats()))
+        if before != segments:
+            repeats = Repeats()
+        history.repeats[sample.source] = segments, repeats
+        repeats.add(sample.range_m, *(
+            value for track in tracks for value in track.poses[-1][:self._config.dimension]))
         if repeats.changes < FROZEN or not repeats.frozen(FROZEN, FROZEN_WAY_M):
             return False
         names = f'{sample.source} and {sample.target}'
@@ -179,7 +191,9 @@ class Ranges(BeaconIntake):
     def _antenna(self, sample: RangeSample, source: Radio) -> Radio:
         """The radio of the antenna frame that a message names, else the source itself."""
         frame = sample.frame_id
-        if not frame or frame == sample.source or not source.robot:
+        own = source.robot, self._config.topic(self._config.frames.base, source.robot).lstrip('/')
+        if not frame or frame == sample.source or not source.robot or frame.lstrip('/') in own:
+            # The frame of the robot is where the radio is configured to be.
             return source
         antenna = self._radios.find(frame, ignore_unknown=True)
         if antenna is not None and antenna.robot == source.robot:

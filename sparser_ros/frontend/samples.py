@@ -41,22 +41,23 @@ class Repeats:
     """Readings unlike the one before."""
     count: int = 0
     """Newest readings equal to the one before."""
-    low: float = NAN
-    """Least and greatest value since then of what a reading should follow, metres."""
-    high: float = NAN
+    low: Sequence[float] = ()
+    """Least and greatest values since then of what a reading should follow, metres."""
+    high: Sequence[float] = ()
 
-    def add(self, reading: float, follows: float) -> None:
-        """A reading, beside what it should follow: the height of a robot, or how far it drove."""
+    def add(self, reading: float, *follows: float) -> None:
+        """A reading, beside what it should follow: the height of a robot, or coordinates."""
         if reading == self.reading:
             self.count += 1
-            self.low, self.high = min(self.low, follows), max(self.high, follows)
+            self.low = tuple(map(min, self.low, follows))
+            self.high = tuple(map(max, self.high, follows))
         else:
             self.changes += 1
             self.reading, self.count, self.low, self.high = reading, 0, follows, follows
 
     def frozen(self, least: int, moved_m: float) -> bool:
         """Whether `least` are equal to the one before, while that changed by more than a length."""
-        return self.count >= least and self.high - self.low > moved_m
+        return self.count >= least and math.dist(self.low, self.high) > moved_m
 
 
 @dataclass(frozen=True)

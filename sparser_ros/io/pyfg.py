@@ -179,7 +179,7 @@ class _PyfgReader(GraphReader):
         least[tied] = np.linalg.eigvalsh(noise[tied])[:, 0]
         block.require(
             least >= -ROUNDED * np.max(diagonal, axis=1),
-            f'expected a {what} covariance, got a matrix with a negative variance in some direction')
+            f'expected a {what} covariance, got one with a negative variance in some direction')
         return noise
 
     def _poses(self) -> Poses:

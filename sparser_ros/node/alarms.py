@@ -28,7 +28,8 @@ _WORST_FIRST = (
     'radios_swapped', 'beacons_swapped', 'odometry_jump', 'odometry_failed', 'odometry_outlier',
     'beacon_misplaced', 'beacon_moved', 'height_missing', 'odometry_scale', 'odometry_turn',
     'ranges_rejected', 'range_burst', 'antenna_misplaced', 'range_bias', 'radio_bias',
-    'range_frozen', 'altimeter_frozen', 'heights_rejected', 'odometry_noise', 'closures_rejected')
+    'range_frozen', 'altimeter_frozen', 'heights_rejected', 'fixes_rejected',
+    'odometry_noise', 'closures_rejected')
 """Faults of the node itself, what is old, what bends the map, then what costs accuracy."""
 _STOPS_ALL = ('solution_stale', 'data_stale')
 """Kinds that stay before newer findings: nothing is published while they last."""

@@ -12,9 +12,13 @@ ROBOTS = ('A', 'B', 'C')
 A, B = Robot('A', 2, 1), Robot('B', 2, 2)
 
 
-def played(offset=None, delay=None, jitter_s=0.01, seconds=30.0, seed=1, robots=ROBOTS, **values):
-    """Of clock offsets by source, a radio's name or ('odometry', robot), and delays by kind."""
-    offset, delay = offset or {}, delay or {}
+def played(offset=None, delay=None, jitter_s=0.01, seconds=30.0, seed=1, robots=ROBOTS, since=None,
+           recorded=0.0, **values):
+    """Of clock offsets by source, a radio's name or ('odometry', robot), and delays by kind.
+
+    `since`: seconds at which robots are switched on; `recorded`: seconds of receptions before data.
+    """
+    offset, delay, since = offset or {}, delay or {}, since or {}
     rng = np.random.default_rng(seed)
     frontend = Frontend(config(robots=list(robots), **values))
     bodies = [Robot(name, 2, number + 1) for number, name in enumerate(robots)]
@@ -22,11 +26,14 @@ def played(offset=None, delay=None, jitter_s=0.01, seconds=30.0, seed=1, robots=
 
     def send(source, kind, t, make):
         late = delay.get(kind, 0.0) + rng.uniform(0.0, jitter_s)
-        events.append((t + late, make(ns(t + offset.get(source, 0.0)), ns(t + late))))
+        events.append((
+            t + late, make(ns(t + offset.get(source, 0.0)), ns(t + late + recorded))))
 
     for k in range(round(seconds * 10)):
         for body in bodies:
             t = 0.1 * k + rng.uniform(0, 0.02)
+            if t < since.get(body.name, 0.0):
+                continue
             send(('odometry', body.name), 'odometry', t, lambda s, r, b=body, t=t: b.odometry(
                 t, stamp_ns=s, received_ns=r))
             if k % 3 == 0:
@@ -53,6 +60,39 @@ def test_a_radio_ahead_is_named_and_its_ranges_are_shifted_back(ahead, seed):
     end = ns(30.5)
     assert graph.ranges.stamp_ns.max() < end
     assert len(graph.poses.stamp_ns) and frontend.newest_stamp_ns < end
+
+
+@pytest.mark.parametrize('behind', [11.0, 60.0])
+def test_a_robot_that_is_behind_and_first_does_not_shut_out_the_others(behind):
+    frontend = played(
+        {'C': -behind, ('odometry', 'C'): -behind}, since={'A': 5.0, 'B': 5.0}, seconds=40.0)
+    poses = graph_of(frontend).poses
+    assert frontend.newest_stamp_ns > ns(39.0)
+    assert all(np.max(poses.stamp_ns[poses.robot == k]) > ns(38.0) for k in (0, 1))
+    assert frontend.counters['odometry'].dropped.get('in_the_future', 0) < 2 * 12
+
+
+@pytest.mark.parametrize('recorded', [0.0, 3600.0])
+def test_a_radio_ahead_and_steady_does_not_shut_out_the_others(recorded):
+    """In a bag that was recorded an hour after the data as well."""
+    frontend = played({'B': 60.0}, recorded=recorded)
+    assert frontend.newest_stamp_ns < ns(31.0)
+
+
+@pytest.mark.parametrize('ahead', [2.0, 18.0])
+def test_fixes_of_a_clock_ahead_are_shifted_back(ahead):
+    """As those of a receiver that says GPS time, which is 18 s ahead of UTC."""
+    frontend = Frontend(config(dimension=3, fixes={'topic': '{robot}/fix'}))
+    body = Robot('A', 3, 1)
+    for k in range(300):
+        t = 0.1 * k
+        frontend.add(body.odometry(t, stamp_ns=ns(t), received_ns=ns(t)))
+        if k % 3 == 0:
+            frontend.add(body.fix(t, stamp_ns=ns(t + ahead), received_ns=ns(t)))
+    assert 'its stamps are shifted back' in clocks(frontend)['A'].text
+    priors = graph_of(frontend).pose_priors
+    assert len(priors) > 60
+    assert abs(np.median(priors.stamp_ns) - ns(15.0)) < ns(3.0)
 
 
 def test_a_radio_behind_is_named_but_not_shifted():

@@ -72,6 +72,28 @@ def test_ranges_of_robots_that_stand_may_repeat():
         assert frontend.add(range_sample('A', 'L1', 0.1 * k, min(2.9 + 0.01 * k, 3.0)))
 
 
+def test_ranges_of_robots_that_stand_may_repeat_while_their_odometry_trembles():
+    """A centimetre a message adds up to a way, and to no motion."""
+    frontend, random = Frontend(config()), np.random.default_rng(0)
+    for k in range(400):
+        place = A.odometry(0.0).position_xyz + np.append(0.01 * random.normal(size=2), 0.0)
+        frontend.add(A.odometry(
+            0.0, stamp_ns=ns(0.1 * k), received_ns=ns(0.1 * k), position_xyz=place))
+        assert frontend.add(range_sample('A', 'L1', 0.1 * k, min(2.9 + 0.01 * k, 3.0)))
+
+
+@pytest.mark.parametrize('frame', ['A', 'A/base_link', '/A/base_link'])
+def test_a_range_in_the_frame_of_its_robot_has_the_configured_lever_arm(frame):
+    levers = []
+    for name in ('', frame):
+        frontend, _ = driven(2.0, radios={'tag': {'robot': 'A', 'lever_arm': [0.4, 0.2]}})
+        for k in range(8):
+            frontend.add(range_sample('tag', 'L1', 0.2 * k, 3.0 + 0.1 * k, frame_id=name))
+        levers.append(graph_of(frontend).ranges.lever_source)
+    assert len(levers[0]) == 8 and np.any(levers[0])
+    np.testing.assert_array_equal(*levers)
+
+
 def test_bias_scale_and_noise():
     frontend, _ = driven(
         2.0, radios={'A': {'robot': 'A', 'bias_m': 0.3}, 'L1': {'beacon': 'L1', 'bias_m': 0.2}},

@@ -185,7 +185,7 @@ def test_malformed_line_is_named(tmp_path, line, message):
 
 def test_a_beacon_has_one_known_position(tmp_path):
     path = write(tmp_path, SMALL + 'VERTEX_XY:FIX L14 1 1\nVERTEX_XY:FIX L14 5 1\n')
-    with pytest.raises(FormatError, match=':13: VERTEX_XY:FIX: .*L14 has another line'):
+    with pytest.raises(FormatError, match=r':13: VERTEX_XY:FIX: .*L14 has another line'):
         pyfg.read(path)
 
 

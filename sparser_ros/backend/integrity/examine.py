@@ -18,6 +18,7 @@ from ...config.backend_config import IntegrityConfig
 from ...graph import (
     Estimate,
     Graph,
+    chi_square_residuals,
     height_residuals,
     range_directions,
     range_residuals,
@@ -40,13 +41,20 @@ from .doubts import (
 from .faults import BURST, KINDS, MISPLACED, Fault, hypotheses_of, told_elsewhere
 from .hypotheses import Hypothesis, common_hypotheses, scores_of
 from .linear_model import DETERMINED, LinearModel, Scores, linear_model
-from .places import frame_reason, known_beacons, known_names, swapped_or_misplaced
+from .places import fixed_by_beacons, frame_reason, known_beacons, known_names, swapped_or_misplaced
 from .solved_sizes import Sized, SolvedFaults, proved_faults, solved_faults
 from .stretches import beacon_steps, shifts
 from .undetected import HiddenFaults, hidden_faults, likeliest, solvable
 
 _ODD_HEIGHTS = 0.05
 """Share of heights that do not fit which is ordinary: thresholds, stairs, people."""
+_ODD_FIXES, _MOST_FIXES = 0.1, 1 / 3
+"""Share of position fixes that do not fit which is ordinary, reflections from houses; and from
+which it is not they that are wrong."""
+_CHANCE = 1e-3
+"""Probability that ordinary fixes withdraw a robot, which is less than a false alarm."""
+_RARE = 0.0027
+"""Probability of a fix further off than three standard deviations of one coordinate."""
 _MOST_BURSTS = 3
 """Bursts whose explanations are compared."""
 
@@ -70,8 +78,8 @@ class Examination:
 
     findings: tuple[Finding, ...] = ()
     """Worst first."""
-    unclear: str = ''
-    """Why no frame of map can be trusted, or ''."""
+    unclear: tuple[tuple[str, str], ...] = ()
+    """(robot, why it has no place in map that can be trusted); '' = nobody has."""
     bursts: tuple[FaultyRanges, ...] = ()
     """Ranges that are faulty together, of the `range_burst` findings."""
     undetected: HiddenFaults | None = None
@@ -145,9 +153,13 @@ def examine(
     if in_bursts and not named & {burst.subject for burst in in_bursts}:
         # A burst of one radio shows at the others that it talks to: the greatest stands for all.
         findings.append(in_bursts[0].finding(np.zeros(0)))
-    findings += _closures(graph, weights) + _levels(graph, estimate, weights, false_alarm)
+    fixes, denied_by_fixes = _fixes(graph, estimate, weights, false_alarm)
+    findings += _closures(graph, weights) + _levels(graph, estimate, weights, false_alarm) + fixes
     frame = '' if gauge is not None else frame_reason(
         graph, findings, config.fault_size * config.bias_floor_m)
+    unclear = [('', frame)] * bool(frame)
+    if not fixed_by_beacons(graph):
+        unclear += denied_by_fixes
     bent, seconds = bent_edges(graph, estimate), sources.seconds
     named_bursts = {
         finding.subject: finding for finding in findings if finding.kind == BURST}
@@ -158,7 +170,7 @@ def examine(
             burst.end_s, bent.get(burst.subject))
         for burst in (*stretches, *in_bursts) if burst.subject in named_bursts)
     return Examination(
-        tuple(findings), frame if config.gate else '', faulty, undetected,
+        tuple(findings), tuple(unclear) if config.gate else (), faulty, undetected,
         tuple(sized.taken_off(false_alarm) for sized in sizes))
 
 
@@ -248,6 +260,43 @@ def _closures(graph: Graph, weights: Mapping[str, Array]) -> list[Finding]:
     text = (f'{len(rejected)} of {total} loop closures are rejected, the newest {which} '
             f'(claimed within {1 / np.sqrt(rel.tau[row]):.2g} m)')
     return [Finding('closures_rejected', 'loop closures', text, float(len(rejected)))]
+
+
+def _fixes(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], false_alarm: float
+) -> tuple[list[Finding], list[tuple[str, str]]]:
+    """Robots of whose fixes more do not fit than a receiver has errors, and those that so many of
+    them deny that odometry, ranges or all fixes may be wrong."""
+    robot, misfit = [], []
+    squares = chi_square_residuals(graph, estimate)
+    for kind, table in graph.typed():
+        if kind.name not in ('point_priors', 'pose_priors'):
+            continue
+        (column,) = table.endpoints()
+        owner = owners(graph, getattr(table, column))
+        odd = squares[kind.name] > chdtri(kind.degrees_of_freedom(graph.dimension), _RARE)
+        if kind.name in weights:
+            odd |= weights[kind.name] < REJECTED_WEIGHT
+        robot.append(owner)
+        misfit.append(odd)
+    owner, odd = np.concatenate(robot), np.concatenate(misfit)
+    findings, denied = [], []
+    for number, name in enumerate(graph.robots):
+        own = odd[owner == number]
+        far = int(np.sum(own))
+        if not exceeds(far, len(own), _ODD_FIXES, _CHANCE):
+            continue
+        text = (f'{100 * far / len(own):.0f} % of the position fixes of {name} do not fit the map: '
+                'their datum, axes, heading or clock are wrong, their covariance is too small, or '
+                f'the odometry of {name} is wrong')
+        if exceeds(far, len(own), _ODD_FIXES, false_alarm):
+            findings.append(Finding('fixes_rejected', name, text, 100 * far / len(own), '%'))
+        if exceeds(far, len(own), _MOST_FIXES, _CHANCE):
+            denied.append((name, text))
+    if denied and exceeds(int(np.sum(odd)), len(odd), _MOST_FIXES, _CHANCE):
+        # Those of the others fit what they bend.
+        denied.append(('', denied[0][1]))
+    return findings, denied
 
 
 def _levels(

@@ -13,8 +13,9 @@ source has the expectation
 
 D_h the rows of source h (minimum norm quadratic unbiased estimation, Rao 1971, by the weights that
 the map is solved with; Helmert 1907). It is solved for f >= 0 by the updates of Richardson and
-Lucy, every source having its claim as `PRIOR_MEASUREMENTS` further residuals, so that a source of
-which little is known keeps it; odometry has what single steps show in place of its claim. S comes
+Lucy. A claim is the median of a wide prior (`CLAIM_LOG_SIGMA`), so that a source of which little
+is known keeps it, and where enough is known the same noise is found whatever is claimed; odometry
+has what single steps show in place of its claim. S comes
 from random signs (Hutchinson). A fault is no noise: cells count as `_CLIP` of the standard
 deviations that they have then, at most (Huber's proposal 2, 1964), so that a few faulty ones say
 little.
@@ -49,8 +50,9 @@ Solve = Callable[[Array], Array]
 CELL_M = 2.0
 """Measurements between two places of this size share their errors: directions to antennas, and
 what stands around, change slowly. White noise has the same factor with cells of any size."""
-PRIOR_MEASUREMENTS = 5.0
-"""Residuals that the claim of a source is worth."""
+CLAIM_LOG_SIGMA = 2.5
+"""Of the prior of a factor, whose logarithm is normal about 0: claims of real recordings are up to
+100 times too large and 10 times too small, in standard deviations."""
 _CLIP, _CLIPPED = 1.5, 0.7785
 """Standard deviations as which a cell counts at most, and the variance of a standard normal
 variable that is clipped there."""
@@ -147,6 +149,7 @@ def noise_of(
     # is a fault with a size of its own. What ranges share, single residuals do not show.
     factor = _clipped(parts, np.where(
         [kind == ODOMETRY for kind, _ in parts.names], _clipped(single, claim), claim))
+    factor *= _mean_over_mode(parts.share.sum(axis=0))
     for k, (kind, _) in enumerate(parts.names):
         precision = {RANGES: graph.ranges.precision, SIGHTINGS: graph.sightings.tau}.get(kind)
         if precision is not None and floor_m > 0:
@@ -157,21 +160,35 @@ def noise_of(
 def _clipped(parts: VarianceComponents, claim: Array) -> Array:
     """(g,): factors f >= 0 with S f = q, squares counting as `_CLIP` standard deviations at most.
 
-    Factors that are claimed count as `PRIOR_MEASUREMENTS` residuals.
+    Claimed factors are the medians of their prior.
     """
     share, factor = parts.share, np.ones(len(claim))
     if not len(claim):
         return factor
-    total = share.sum(axis=0) + PRIOR_MEASUREMENTS
+    total = share.sum(axis=0)
     for _ in range(_MOST_STEPS):
         most = _CLIP**2 * (parts.of_cell @ np.append(factor, 1.0))
         square = parts.member.T @ (np.minimum(parts.cell_square, most) / _CLIPPED)
         expected = np.maximum(share @ factor, 1e-12)
-        step = (share.T @ (square / expected) + PRIOR_MEASUREMENTS * claim / factor) / total
-        factor = factor * step
+        # Of -2 log prior, as S f - q is of -2 log likelihood.
+        slope = 2 * np.log(factor / claim) / (CLAIM_LOG_SIGMA**2 * factor)
+        step = (share.T @ (square / expected) + np.maximum(-slope, 0.0)) / np.maximum(
+            total + np.maximum(slope, 0.0), 1e-12)
+        factor = factor * np.clip(step, 0.5, 2.0)
         if np.max(np.abs(step - 1)) < _SETTLED:
             break
     return factor
+
+
+def _mean_over_mode(known: Array) -> Array:
+    """(g,): of factors of which (g,) residuals tell, by their share of what is known of the factor.
+
+    The logarithm has the variance v = 1 / (n / 2 + 1 / s^2) by n residuals and the prior, and the
+    mean of a factor is exp(v / 2) times the likeliest value: few residuals that happen to be small
+    do not make a precise source. The prior alone changes nothing.
+    """
+    variance = 1 / (known / 2 + 1 / CLAIM_LOG_SIGMA**2)
+    return np.asarray(np.exp(known / 2 * variance * variance / 2))
 
 
 @dataclass(frozen=True)

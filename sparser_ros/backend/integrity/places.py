@@ -7,7 +7,7 @@ say nothing of where it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -57,6 +57,14 @@ def configured_place(graph: Graph, landmark: int) -> Array:
     return graph.point_priors.position[row]
 
 
+def fixed_by_beacons(graph: Graph, without: Collection[str] = ()) -> bool:
+    """Whether configured places of beacons, but for some, fix the frame of map."""
+    sound = [configured_place(graph, k) for k in known_beacons(graph)
+             if graph.landmarks.names[k] not in without]
+    return directions_open(
+        np.reshape(sound, (-1, graph.dimension)), bool(len(graph.verticals))) <= 1
+
+
 def frame_reason(graph: Graph, findings: Sequence[Finding], largest_bias_m: float) -> str:
     """Why known beacons no longer fix the frame of map, or ''.
 
@@ -72,10 +80,7 @@ def frame_reason(graph: Graph, findings: Sequence[Finding], largest_bias_m: floa
     if not at_fault or len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
         return ''
     suspected = {name for finding in at_fault for name in finding.subjects}
-    sound = [configured_place(graph, k) for k in known_beacons(graph)
-             if graph.landmarks.names[k] not in suspected]
-    if directions_open(
-            np.reshape(sound, (-1, graph.dimension)), bool(len(graph.verticals))) <= 1:
+    if fixed_by_beacons(graph, suspected):
         return ''
     names = ', '.join(graph.landmarks.names[k] for k in known_beacons(graph))
     return (f'the configured places of the known beacons ({names}) contradict each other, and they '

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.special import chdtrc, chdtri
+from scipy.special import chdtrc, chdtri, softmax
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
@@ -355,7 +355,7 @@ def _errors(
         return None
     common, counted = view.of(hidden.common), np.append(True, hidden.in_levels)
     return (
-        hidden.likely(config.fault_probability)[counted],
+        softmax(hidden.log_odds(config.fault_probability)[counted]),
         np.vstack([view.of(hidden.common_shift).T, view.of(hidden.lone_shift).T])[counted],
         view.with_faults(view.noise + common @ common.T, hidden.lone, hidden.owner,
                          len(hidden.causes))[counted])
@@ -437,7 +437,8 @@ def tick_places(
         robots = tuple(_audited(state, verdict) for state in scene.robots)
         scene = replace(scene, robots=robots)
         if verdict is not None and not verdict.withheld:
-            known = _covariances(scene, hidden, graph, verdict, joint.variance_factor)
+            known = _covariances(
+                scene, hidden, graph, verdict, joint.variance_factor, contradictions)
         protection = protection_levels(scene, hidden, verdict, config.backend.integrity)
     return TickPlaces(
         estimate, robots, located | (graph.landmarks.fixed & anchored), contradictions, known,
@@ -454,13 +455,15 @@ def _audited(state: RobotLocation, verdict: Verdict | None) -> RobotLocation:
 
 
 def _covariances(
-    scene: Scene, hidden: HiddenFaults | None, graph: Graph, verdict: Verdict, factor: float
+    scene: Scene, hidden: HiddenFaults | None, graph: Graph, verdict: Verdict, factor: float,
+    denials: Mapping[str, trust.Denial],
 ) -> Covariances:
     """What the solution states of newest poses and landmarks.
 
     A robot with another place that fits about as well is here or there with equal probability:
-    half of the square of their distance is in the covariance. Of a robot that the audit finds
-    undetermined nothing is stated, since nobody has looked for other places.
+    half of the square of their distance is in the covariance. One that its newest ranges deny may
+    be as far off as they say. Of a robot that the audit finds undetermined, or that is denied by
+    others than ranges, nothing is stated, since nobody has looked for other places.
     """
     size, d = scene.size, graph.dimension
     unknown, poses = np.diag(np.full(size, np.inf)), []
@@ -470,7 +473,12 @@ def _covariances(
         if view is None or own is None or own.sigma_m >= UNDETERMINED_M:
             poses.append(unknown)
             continue
+        off_m = denials[name].off_m if name in denials else 0.0
+        if not math.isfinite(off_m):
+            poses.append(unknown)
+            continue
         pose = view.pose.copy()
+        pose[:d, :d] += off_m**2 * np.eye(d)
         if hidden is not None and not np.any(view.rows < 0):
             # Errors that sound sources have: the data are read as if there were none.
             small = np.hstack([view.of(hidden.common), view.of(hidden.common_shift)])

@@ -244,8 +244,7 @@ class FaultSearch:
     @property
     def unclear(self) -> tuple[tuple[str, str], ...]:
         """(robot, why) where causes could not be told apart; '' = the map as a whole."""
-        reason = self.examination.unclear
-        return (('', reason), *self._unclear) if reason else self._unclear
+        return (*self.examination.unclear, *self._unclear)
 
     def withdraw(self, unclear: tuple[tuple[str, str], ...]) -> None:
         """Causes could not be told apart in the present map."""

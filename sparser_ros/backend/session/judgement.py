@@ -94,8 +94,7 @@ def judged(contest: Contest, config: SparserConfig) -> Judgement:
         undetected = replace(undetected, keyframes=frame.subgraph.poses[undetected.keyframes])
     return against_rivals(Judgement(
         _segments(frame, seen, weights, config), located, withheld,
-        findings + examination.findings, undetected,
-        (('', examination.unclear),) if examination.unclear else ()), contest, config)
+        findings + examination.findings, undetected, examination.unclear), contest, config)
 
 
 def against_rivals(judgement: Judgement, contest: Contest, config: SparserConfig) -> Judgement:

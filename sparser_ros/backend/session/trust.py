@@ -49,6 +49,9 @@ class Denial:
     since_ns: int | None = None
     """Stamp of the oldest of them; None where they fit one by one, and as if its odometry had not
     held."""
+    off_m: float = np.inf
+    """Root mean square of the residuals of its newest ranges, metres: each sees how far off the
+    robot is along its direction, and so as much as each coordinate on average. inf = no ranges."""
 
 
 def contradictions(
@@ -66,7 +69,8 @@ def contradictions(
     left = left[placed.counts(whole, 'ranges', whole.ranges)[left]]
     ranges = graph.ranges.take(rows['ranges']).append(whole.ranges.take(left))
     measured = whole.replaced(ranges=ranges)
-    error = np.sqrt(ranges.precision) * range_residuals(measured, estimate)
+    residual_m = range_residuals(measured, estimate)
+    error = np.sqrt(ranges.precision) * residual_m
     with np.errstate(over='ignore'):
         parts = [_measured(whole, ranges, error**2, 1)]
     for kind, table in graph.typed():
@@ -86,16 +90,22 @@ def contradictions(
         usual = usual_share(verdict, robot)
         misfit = denying(size[own], usual)
         if len(misfit):
+            newest = own[:len(misfit)]
             contradicted[robot] = Denial(
-                misfit_words(robot, misfit), int(stamp_ns[own[len(misfit) - 1]]))
+                misfit_words(robot, misfit), int(stamp_ns[newest[-1]]),
+                _root_mean_square(residual_m[newest[newest < len(error)]]))
             continue
         own = own[np.isfinite(size[own]) & (ends[0, own] != ends[1, own])]
         own = own[own < len(error)][:MOST]
         if len(own) and (words := _astray(
                 robot, measured.replaced(ranges=ranges.take(own)), estimate, error[own], usual,
                 config)):
-            contradicted[robot] = Denial(words)
+            contradicted[robot] = Denial(words, off_m=_root_mean_square(residual_m[own]))
     return contradicted
+
+
+def _root_mean_square(values: Array) -> float:
+    return float(np.sqrt(np.mean(values**2))) if len(values) else np.inf
 
 
 def _astray(

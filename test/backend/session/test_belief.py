@@ -332,6 +332,21 @@ def test_a_session_states_levels(dimension):
     assert known.of('nobody')[0] == math.inf
 
 
+def test_a_fault_that_levels_do_not_count_does_not_lower_them():
+    """A jump of odometry that is as good as sure, of another robot."""
+    _, _, verdict = situation()
+    hidden = verdict.undetected
+    sure = dataclasses.replace(
+        hidden, causes=(*hidden.causes[:-1], 'odometry_jump of A'),
+        evidence=np.append(hidden.evidence[:-1], 40.0),
+        lone_shift=np.zeros_like(hidden.lone_shift))
+    sound = dataclasses.replace(sure, evidence=np.append(hidden.evidence[:-1], -40.0))
+    levels = [belief.protection_levels(
+        scene_for(2, {}), known, verdict, IntegrityConfig()).horizontal_m for known in (sure, sound)]
+    assert np.min(levels) > 0.1
+    np.testing.assert_allclose(levels[0], levels[1], rtol=1e-2)
+
+
 def test_other_placements_faults_and_lost_robots_raise_the_level():
     (_, solution, verdict), risk = situation(), IntegrityConfig(risk=1e-3, fault_probability=0.05)
 

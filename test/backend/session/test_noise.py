@@ -95,6 +95,21 @@ def test_verticals_of_the_odometry_itself_do_not_make_it_look_precise():
     assert abs(np.mean(logs)) < 0.3
 
 
+@pytest.mark.parametrize('seed', range(3))
+def test_the_noise_of_odometry_does_not_depend_on_its_claim(seed):
+    world, found = two_robots(steps=200, seed=seed), []
+    for claim in (0.1, 1.0, 10.0):
+        graph = graph_of([odometry_claiming(one, 1, claim) for one in world.increments(4)])
+        noise = Noise()
+        for _ in range(6):
+            weighted = noise.applied_to(graph)
+            result = solve(weighted, ROBUST)
+            noise = noise_of(
+                weighted, result.estimate, result.stats.weights, 0.0, taken=noise)
+        found.append(claim * np.exp(noise.log_factor['odometry', 'B'] / 2))
+    assert max(found) < 1.5 * min(found), found
+
+
 @pytest.mark.parametrize(('times', 'parts'), [(6.0, 6), (0.2, 15)])
 def test_odometry_is_weighted_by_the_noise_that_it_has(times, parts):
     """Smaller noise counts at once, larger noise once it has shown for a window."""
@@ -105,8 +120,7 @@ def test_odometry_is_weighted_by_the_noise_that_it_has(times, parts):
     for one in increments:
         verdict = filled(auditor, [one]).audit()
         sigma.append(np.exp(verdict.treatment.noise.log_factor['odometry', 'B'] / 2))
-    # Of odometry that ranges hold from all sides little is known: the claim still counts.
-    assert 1 / times < sigma[-1] < 0.6 if times > 1.0 else 1.4 < sigma[-1] < 1 / times
+    assert sigma[-1] == pytest.approx(1 / times, rel=0.5)
     if times < 1.0:
         window = int(IntegrityConfig().window_s / 10.0)
         # A step that noise has bent most may be taken for a jump meanwhile.
@@ -133,7 +147,7 @@ def test_a_few_slips_are_no_noise():
     bad = (whole.poses.robot[rel.j] == 1) & (whole.poses.index[rel.j] % 100 < 2)
     slipping = whole.replaced(relative_poses=rel.replaced(
         translation=rel.translation + 0.3 * bad[:, None]))
-    assert honest < noise_of(slipping, truth, {}, 0.0).sigmas['odometry of B'] < 2.5 * honest
+    assert honest < noise_of(slipping, truth, {}, 0.0).sigmas['odometry of B'] < 3.0 * honest
 
 
 def test_steps_of_odometry_tell_its_noise_where_there_are_few_stretches():
@@ -144,7 +158,7 @@ def test_steps_of_odometry_tell_its_noise_where_there_are_few_stretches():
     timid = honest.replaced(relative_poses=rel.replaced(tau=0.01 * rel.tau, kappa=0.01 * rel.kappa))
     right, large = (noise_of(graph, world.truth, {}, 0.1).sigmas for graph in (honest, timid))
     for name in ('odometry of A', 'odometry of B'):
-        assert 0.1 * right[name] < large[name] < 0.3 * right[name]
+        assert 0.1 * right[name] < large[name] < 0.4 * right[name]
 
 
 def test_what_is_rejected_says_nothing_of_noise():

@@ -2,10 +2,20 @@
 
 import numpy as np
 import pytest
-from backend_world import World, heard, in_force, longer, of_robot, two_robots
+from backend_world import (
+    ROBUST,
+    World,
+    config,
+    heard,
+    in_force,
+    longer,
+    of_robot,
+    two_robots,
+)
 
 from sparser_ros.backend.integrity.faults import FAILED
 from sparser_ros.backend.session.graph_store import thinned
+from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.parts import find_segments
@@ -58,6 +68,21 @@ def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
     assert len(find_segments(session.graph)) > 2
 
 
+@pytest.mark.parametrize('seed', range(3))
+def test_a_robot_that_its_ranges_deny_is_stated_as_far_off_as_they_say(seed):
+    """While the wheels of B slip: its pose is float, and a filter may weigh it."""
+    world, ratios = world_of(seed), []
+    session = Session(config(solver=ROBUST, integrity=IntegrityConfig(doubt_odometry=False)))
+    for one in world.increments(PARTS):
+        session.add(one)
+        solution = session.solve()
+        if 'newest measurements of B do not fit' in solution.robots[1].missing:
+            covariance = solution.covariances.of('B')[:2, :2]
+            error = world.errors_in_map(solution)[-1]
+            ratios.append(error / np.sqrt(np.trace(covariance)))
+    assert len(ratios) > 3 and np.max(ratios) < 4.0 and np.median(ratios) < 2.0
+
+
 @pytest.mark.parametrize(('seed', 'blamed'), [(0, 'A'), (1, 'B')])
 def test_ranges_between_two_robots_alone_do_not_tell_whose_odometry_failed(seed, blamed):
     """By chance it seems to be the one or the other: both are withdrawn."""
@@ -76,8 +101,9 @@ def test_it_is_only_reported_where_nothing_is_to_be_left_out():
         world.increments(PARTS), integrity=IntegrityConfig(doubt_odometry=False))
     assert not in_force(session).treatment.of(FAILED)
     assert wrong_seconds(world, found) <= 3.0
-    # Ranges since then hold it where it is, and the bend stays in its past.
-    assert world.errors_in_map(found[-1])[-1] < 1.0
+    # Ranges since then may hold it where it is, and the bend stays in its past.
+    assert found[-1].robots[1].location is Location.UNLOCATED or (
+        world.errors_in_map(found[-1])[-1] < 1.0)
 
 
 @pytest.mark.parametrize('seed', range(3))
