@@ -120,14 +120,14 @@ def test_a_rejected_closure_is_told():
 
 
 @pytest.mark.parametrize(('share', 'known', 'told', 'withdrawn'), [
-    (0.05, (), False, False), (0.25, (), True, False), (0.6, (), True, True),
+    (0.05, (), False, False), (0.3, (), True, False), (0.6, (), True, True),
     (0.6, KNOWN, True, False)])
 def test_fixes_that_do_not_fit_are_told_and_withdraw_where_they_fix_map(
     share, known, told, withdrawn
 ):
     place = world(5, 2, known)
     made, random = graph(place, 5), np.random.default_rng(5)
-    own = np.flatnonzero(made.poses.robot == 1)[::4]
+    own = np.flatnonzero(made.poses.robot == 1)[::2]
     position = place.truth.translation[own] + random.normal(0, 0.5, (len(own), 2))
     false = random.random(len(own)) < share
     position[false] += [20.0, 0.0]

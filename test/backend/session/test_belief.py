@@ -341,8 +341,9 @@ def test_a_fault_that_levels_do_not_count_does_not_lower_them():
         evidence=np.append(hidden.evidence[:-1], 40.0),
         lone_shift=np.zeros_like(hidden.lone_shift))
     sound = dataclasses.replace(sure, evidence=np.append(hidden.evidence[:-1], -40.0))
-    levels = [belief.protection_levels(
-        scene_for(2, {}), known, verdict, IntegrityConfig()).horizontal_m for known in (sure, sound)]
+    scene = scene_for(2, {})
+    levels = [belief.protection_levels(scene, known, verdict, IntegrityConfig()).horizontal_m
+              for known in (sure, sound)]
     assert np.min(levels) > 0.1
     np.testing.assert_allclose(levels[0], levels[1], rtol=1e-2)
 
