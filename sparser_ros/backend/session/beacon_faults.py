@@ -6,7 +6,8 @@ beacon goes with these. Where the frame of map or the place of a robot rests on 
 what the beacon measures since stays left out.
 
 A configured place that the data deny from the beginning on bends the map while it counts. Without
-it the ranges say where the beacon is, and whether labels were exchanged.
+it the ranges say where the beacon is, and whether labels were exchanged. Odometry in the plane
+whose y points right drives the mirror image of a path, and known beacons seem to be elsewhere.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ from ..integrity.places import (
     DENIED,
     Move,
     configured_place,
+    fixed_by_beacons,
     frame_reason,
     known_names,
     move_of,
     place_findings,
     stands_still,
 )
-from .contest import Contest
+from .contest import Contest, run_from_scratch, value_of
 from .fault_search import Candidate, FaultSearch
 from .range_faults import GROWN, explained
 
@@ -159,3 +161,34 @@ def withhold_frame(search: FaultSearch) -> None:
                 fault.subject, fault.rows(graph), graph, other.best.whole, search.flip_cost):
             search.withdraw((('', reason),))
             return
+
+
+def withhold_mirrored(search: FaultSearch) -> None:
+    """The map is withdrawn where mirrored odometry without any fault fits as well as the faults do.
+
+    All robots have the same driver. Of fewer known beacons a mirrored map is no worse.
+    """
+    if search.whole.dimension != 2 or not search.integrity.gate or not fixed_by_beacons(
+            search.whole):
+        return
+    treatment = search.treatment
+    wrong = bool(treatment.faults or treatment.exchanged or search.examination.findings)
+    if search.due('mirrored odometry', wrong):
+        plain = search.solved(replace(treatment, faults=(), exchanged=()))
+        if plain is not None:
+            mirrored = _mirrored(plain.frame.subgraph.graph)
+            cost = value_of(run_from_scratch(mirrored, search.config, 0))
+            search.attempts.mirrored = cost < search.contest.best.value + search.flip_cost
+    if wrong and search.attempts.mirrored:
+        search.withdraw((('', (
+            'all data fit if y of the odometry points right: make it point left (ROS REP 103); '
+            'NED must be turned to ENU')),))
+
+
+def _mirrored(graph: Graph) -> Graph:
+    """A graph of the plane with y and headings of odometry the other way round."""
+    rel = graph.relative_poses
+    odometry = rel.odometry[:, None]
+    return graph.replaced(relative_poses=rel.replaced(
+        translation=np.where(odometry, rel.translation * [1.0, -1.0], rel.translation),
+        rotation=np.where(odometry[:, :, None], np.swapaxes(rel.rotation, 1, 2), rel.rotation)))

@@ -436,7 +436,7 @@ def tick_places(
         scene, cautions = without_the_doubtful(scene, hidden, config.backend)
         robots = tuple(_audited(state, verdict) for state in scene.robots)
         scene = replace(scene, robots=robots)
-        if verdict is not None and not verdict.withheld:
+        if verdict is not None and not verdict.withheld and '' not in dict(verdict.unclear):
             known = _covariances(
                 scene, hidden, graph, verdict, joint.variance_factor, contradictions)
         protection = protection_levels(scene, hidden, verdict, config.backend.integrity)

@@ -89,6 +89,8 @@ class Attempts:
     failed_instead: dict[tuple[Fault, str], dict[str, float]] = field(default_factory=dict)
     """Failures of odometry, and robots whose odometry may have failed instead; by how many metres
     that moves robots; {} = that is excluded."""
+    mirrored: bool = False
+    """Whether odometry whose y points right fits known beacons as well as faults do."""
     noises: list[tuple[int, Noise]] = field(default_factory=list)
     """Noise that audits have found, by the newest stamp of their data: of the last window."""
 

@@ -27,6 +27,7 @@ from .beacon_faults import (
     still_misplaced,
     told_places,
     withhold_frame,
+    withhold_mirrored,
 )
 from .contest import Contest, robust_cost
 from .fault_search import Candidate, FaultSearch
@@ -74,6 +75,7 @@ def look_for_faults(search: FaultSearch, *, denied: bool, elsewhere: Search | No
     if search.integrity.doubt_odometry:
         search.run(partial(failures_left_out, denied=denied))
         failures_of_partners(search)
+        withhold_mirrored(search)
     search.note(_placing(search.treatment, search.contest, search.whole))
 
 

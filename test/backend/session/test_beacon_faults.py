@@ -4,7 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from backend_world import ROBUST, config, graph_of, heard, in_force, longer, ticks, two_robots
+from backend_world import (
+    ROBUST,
+    config,
+    graph_of,
+    heard,
+    in_force,
+    longer,
+    pair_world,
+    ticks,
+    two_robots,
+)
 from faulty_world import beacon_moved
 
 from sparser_ros.backend.integrity.faults import MOVED, ranges_of
@@ -154,3 +164,27 @@ def test_one_of_two_known_beacons_keeps_its_place_and_its_ranges_stay_left_out()
     assert in_force(session).treatment.released == ()
     for one in found[-1].robots:
         assert one.location is Location.LOCATED
+
+
+@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('mirrored', [True, False])
+def test_odometry_whose_y_points_right_is_named_and_no_robot_is_located(mirrored, seed):
+    """Known beacons seem to be exchanged and misplaced instead; one that is does not look so."""
+    true = pair_world(seed=seed, robots=1, steps=80)
+    if mirrored:
+        turns, moves, *_ = true.odometry[0]
+        true.odometry[0] = np.swapaxes(turns, 1, 2), moves * [1.0, -1.0]
+        true.add_up_odometry()
+    increments = true.increments(4)
+    if not mirrored:
+        increments = [one.replaced(landmarks=replace(
+            one.landmarks, position=one.landmarks.position + [[3.0, 2.0]] * (
+                np.array(one.landmarks.names) == 'L1')[:, None])) for one in increments]
+    solutions = ticks(Session(config(solver=ROBUST)), increments)
+    for solution in solutions:
+        robot = solution.robots[0]
+        wrong = true.map_error_m(solution.estimate) > 0.5
+        assert not (wrong and robot.location is Location.LOCATED)
+    assert mirrored == ('if y of the odometry points right' in robot.missing)
+    assert mirrored == (solution.covariances is None or not np.all(np.isfinite(
+        solution.covariances.of('A'))))
