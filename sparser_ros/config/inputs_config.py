@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
@@ -313,6 +314,12 @@ def check_vector(values: list[float], sizes: tuple[int, ...], name: str) -> None
     """Raise ConfigError unless the list is empty or has an allowed length."""
     refuse(values and len(values) not in sizes,
            f'{name}: expected {" or ".join(map(str, sizes))} numbers, got {len(values)}')
+
+
+def check_angles(angles: list[float], name: str) -> None:
+    """Raise ConfigError where angles are larger than a turn, as those in degrees are."""
+    refuse(any(abs(angle) > 2 * math.pi for angle in angles),
+           f'{name}: expected angles in radians, got {angles}')
 
 
 def _check_read(source: RangeInput | SightingInput | ClosureInput, where: str) -> None:

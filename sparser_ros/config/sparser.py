@@ -30,6 +30,7 @@ from .inputs_config import (
     RadioSpec,
     RangeInput,
     SightingInput,
+    check_angles,
     check_vector,
     named,
 )
@@ -99,12 +100,10 @@ class SparserConfig:
         for name, group in (('ranges', self.ranges), ('sightings', self.sightings)):
             refuse(group.min_m >= group.max_m,
                    f'{name}.min_m: {group.min_m} must be below {name}.max_m')
-        check_vector(self.fixes.datum, (3,), 'fixes.datum')
+        self._check_datum()
         if self.backend.gauge_initial_pose:
             check_vector(self.backend.gauge_initial_pose, (3 if self.dimension == 2 else 6,),
                          'backend.gauge_initial_pose')
-        refuse(self.fixes.topic and 'NavSatFix' in self.fixes.type and not self.fixes.datum,
-               'fixes.datum: NavSatFix needs latitude, longitude and height of the map origin')
         for name, vectors, sizes in (
             ('fixes.lever_arms', self.fixes.lever_arms, (2, 3)),
             ('odometry.sensor_poses', self.odometry.sensor_poses, (3, 6)),
@@ -113,16 +112,38 @@ class SparserConfig:
             for robot, values in vectors.items():
                 refuse(robot not in robots, f'{name}.{robot}: no such robot')
                 check_vector(values, sizes, f'{name}.{robot}')
+                if name != 'fixes.lever_arms':
+                    # A mount is three angles, a pose x y yaw or x y z roll pitch yaw.
+                    mount = name == 'attitudes.mounts'
+                    check_angles(values if mount else values[3:] or values[2:], f'{name}.{robot}')
         self._check_named()
 
+    def _check_datum(self) -> None:
+        check_vector(self.fixes.datum, (3,), 'fixes.datum')
+        if self.fixes.datum:
+            latitude, longitude, _ = self.fixes.datum
+            refuse(abs(latitude) > 90 or abs(longitude) > 360,
+                   f'fixes.datum: expected latitude, longitude (degrees) and height, got '
+                   f'{self.fixes.datum}')
+        check_angles([self.fixes.datum_heading_rad], 'fixes.datum_heading_rad')
+        refuse(self.fixes.topic and 'NavSatFix' in self.fixes.type and not self.fixes.datum,
+               'fixes.datum: NavSatFix needs latitude, longitude and height of the map origin')
+
     def _check_named(self) -> None:
+        places: dict[str, tuple[str, list[float]]] = {}
         for name, spec in self.radio_specs().items():
             spec.check(f'radios.{name}', self.robots, self.dimension)
+            if spec.beacon and spec.position:
+                other, place = places.setdefault(spec.beacon, (name, spec.position))
+                refuse(place != spec.position,
+                       f'radios.{name}.position: beacon {spec.beacon} has another one by '
+                       f'radios.{other}: a beacon with two radios has one position')
         for group in ('ranges.inputs', 'sightings.inputs', 'closures.inputs', 'heights.inputs'):
             for name, source in self._named[group].items():
                 source.check(f'{group}.{name}', self.robots)
         for frame, values in self.sightings.sensor_poses.items():
             check_vector(values, (3, 6), f'sightings.sensor_poses.{frame}')
+            check_angles(values[3:] or values[2:], f'sightings.sensor_poses.{frame}')
         for robot, vertical in self.odometry.vertical_of.items():
             refuse(robot not in self.robots or vertical not in ('gravity', 'free'),
                    f'odometry.vertical_of.{robot}: expected gravity or free, for a robot of '

@@ -315,6 +315,10 @@ class DataClock:
         """True for a stamp that data time will not reach for long."""
         return 0 < self.newest_ns < stamp_ns - MAX_FUTURE_NS
 
+    def gone(self, stamp_ns: int) -> bool:
+        """True for a stamp of long before the newest data."""
+        return stamp_ns < self.newest_ns - BACK_NS
+
     def advance(self, stamp_ns: int) -> None:
         """The data have come at least this far."""
         self.newest_ns = max(self.newest_ns, stamp_ns)

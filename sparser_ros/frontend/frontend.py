@@ -121,6 +121,8 @@ class Frontend:
         stamp_ns = self._clock.stamp(sample)
         if isinstance(stamp_ns, str):
             return counters.drop(stamp_ns)
+        if self.time_jump and stamp_ns is not None and self._clock.gone(stamp_ns):
+            return counters.drop('time_backwards')
         # Without a stamp it waits until stamped sources tell.
         return stamp_ns is None or self._takers[sample.kind].add(sample, stamp_ns)
 

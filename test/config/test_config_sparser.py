@@ -127,6 +127,13 @@ def test_both_forms_and_dotted_names(tmp_path):
     ({'backend.gauge_initial_pose': [1.0, 2.0]}, 'backend.gauge_initial_pose'),
     ({'radios': {'a': {'beacon': 'a', 'position': [0.0, float('-inf')]}}}, 'position'),
     ({'backend': {'integrity': {'widen_odometry': True}}}, 'backend.integrity.widen_odometry'),
+    ({'radios': {'1': {'beacon': 'a', 'position': [0.0, 1.0]},
+                 '2': {'beacon': 'a', 'position': [0.0, 5.0]}}},
+     'radios.2.position: beacon a has another one by radios.1'),
+    ({'fixes': {'datum': [104.4, 10.0, 0.0]}}, 'fixes.datum: expected latitude'),
+    ({'fixes': {'datum_heading_rad': 90.0}}, 'fixes.datum_heading_rad: expected angles in radians'),
+    ({'odometry': {'sensor_poses': {'A': [0.0, 0.0, 180.0]}}, 'robots': ['A']},
+     'odometry.sensor_poses.A: expected angles in radians'),
 ])
 def test_errors_name_the_parameter(values, text):
     with pytest.raises(ConfigError) as error:

@@ -204,6 +204,10 @@ def test_time_going_backwards_raises_a_flag_until_a_reset():
         assert not frontend.add(A.odometry(t))
     assert frontend.time_jump and frontend.counters.time_jumps == 1
     assert frontend.counters['odometry'].dropped == {'time_backwards': 6}
+    # What is measured since the clock was set back is no measurement of a second ago.
+    assert not frontend.add(range_sample('A', 'L1', 0.5, 3.0))
+    assert frontend.add(range_sample('A', 'L1', 2.0, 3.0))
+    assert frontend.counters['ranges'].dropped == {'time_backwards': 1}
     assert any('time went backwards' in found.text for found in frontend.findings)
     frontend.reset()
     assert not frontend.time_jump

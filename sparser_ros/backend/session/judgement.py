@@ -325,9 +325,9 @@ def _frame_of_map(
     names = ', '.join(known.names)
     if known.enough:
         heard = sorted(set(known.names) & set(graph.landmarks.names))
-        return (
-            f'map waits for known places that fix its frame: of the known beacons ({names}) '
-            f'{", ".join(heard) or "none"} heard so far'), ()
+        return 'map waits for known places that fix its frame: ' + (
+            f'of the known beacons ({names}) {", ".join(heard) or "none"} heard so far' if names
+            else 'no position fix is used so far'), ()
     text = (f'the heading of map is the one that the gauge robot {frame.gauge_name} began with: '
             f'known places ({names}) fix only its position')
     if pinned(graph, whole, located, config) is None:
