@@ -191,9 +191,11 @@ class Ranges(BeaconIntake):
     def _antenna(self, sample: RangeSample, source: Radio) -> Radio:
         """The radio of the antenna frame that a message names, else the source itself."""
         frame = sample.frame_id
-        own = source.robot, self._config.topic(self._config.frames.base, source.robot).lstrip('/')
-        if not frame or frame == sample.source or not source.robot or frame.lstrip('/') in own:
-            # The frame of the robot is where the radio is configured to be.
+        if not frame or frame == sample.source or not source.robot:
+            return source
+        base = self._config.topic(self._config.frames.base, source.robot)
+        if frame.lstrip('/') in (source.robot, base.lstrip('/')):
+            # On the robot the radio is where it is configured to be.
             return source
         antenna = self._radios.find(frame, ignore_unknown=True)
         if antenna is not None and antenna.robot == source.robot:

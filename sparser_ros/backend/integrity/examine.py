@@ -268,9 +268,11 @@ def _fixes(
     """Robots of whose fixes more do not fit than a receiver has errors, and those that so many of
     them deny that odometry, ranges or all fixes may be wrong."""
     robot, misfit = [], []
-    squares = chi_square_residuals(graph, estimate)
-    for kind, table in graph.typed():
-        if kind.name not in ('point_priors', 'pose_priors'):
+    fixes = graph.replaced(measurements={
+        'pose_priors': graph.pose_priors, 'point_priors': graph.point_priors})
+    squares = chi_square_residuals(fixes, estimate)
+    for kind, table in fixes.typed():
+        if kind.name not in ('pose_priors', 'point_priors'):
             continue
         (column,) = table.endpoints()
         owner = owners(graph, getattr(table, column))
