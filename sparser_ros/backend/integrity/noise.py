@@ -50,7 +50,7 @@ Solve = Callable[[Array], Array]
 CELL_M = 2.0
 """Measurements between two places of this size share their errors: directions to antennas, and
 what stands around, change slowly. White noise has the same factor with cells of any size."""
-CLAIM_LOG_SIGMA = 2.0
+CLAIM_LOG_SIGMA = 2.5
 """Of the prior of a factor, whose logarithm is normal about 0: claims of real recordings are up to
 100 times too large and 10 times too small, in standard deviations."""
 _CLIP, _CLIPPED = 1.5, 0.7785

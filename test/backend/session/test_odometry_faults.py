@@ -102,7 +102,7 @@ def test_it_is_only_reported_where_nothing_is_to_be_left_out():
     assert not in_force(session).treatment.of(FAILED)
     assert wrong_seconds(world, found) <= 3.0
     # Ranges since then may hold it where it is, and the bend stays in its past.
-    assert found[-1].robots[1].location is Location.UNLOCATED or (
+    assert found[-1].robots[1].location is not Location.LOCATED or (
         world.errors_in_map(found[-1])[-1] < 1.0)
 
 
