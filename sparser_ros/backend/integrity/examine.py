@@ -157,7 +157,7 @@ def examine(
     findings += _closures(graph, weights) + _levels(graph, estimate, weights, false_alarm) + fixes
     frame = '' if gauge is not None else frame_reason(
         graph, findings, config.fault_size * config.bias_floor_m)
-    unclear = [('', frame)] * bool(frame)
+    unclear = [('', frame)] if frame else []
     if not fixed_by_beacons(graph):
         unclear += denied_by_fixes
     bent, seconds = bent_edges(graph, estimate), sources.seconds
@@ -268,12 +268,10 @@ def _fixes(
     """Robots of whose fixes more do not fit than a receiver has errors, and those that so many of
     them deny that odometry, ranges or all fixes may be wrong."""
     robot, misfit = [], []
-    fixes = graph.replaced(measurements={
-        'pose_priors': graph.pose_priors, 'point_priors': graph.point_priors})
-    squares = chi_square_residuals(fixes, estimate)
-    for kind, table in fixes.typed():
-        if kind.name not in ('pose_priors', 'point_priors'):
-            continue
+    fixes = [(kind, table) for kind, table in graph.typed() if kind.absolute]
+    squares = chi_square_residuals(
+        graph.replaced(measurements={kind.name: table for kind, table in fixes}), estimate)
+    for kind, table in fixes:
         (column,) = table.endpoints()
         owner = owners(graph, getattr(table, column))
         odd = squares[kind.name] > chdtri(kind.degrees_of_freedom(graph.dimension), _RARE)

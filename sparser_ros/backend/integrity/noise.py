@@ -174,6 +174,7 @@ def _clipped(parts: VarianceComponents, claim: Array) -> Array:
         slope = 2 * np.log(factor / claim) / (CLAIM_LOG_SIGMA**2 * factor)
         step = (share.T @ (square / expected) + np.maximum(-slope, 0.0)) / np.maximum(
             total + np.maximum(slope, 0.0), 1e-12)
+        # Far from a claim its slope would overshoot.
         factor = factor * np.clip(step, 0.5, 2.0)
         if np.max(np.abs(step - 1)) < _SETTLED:
             break

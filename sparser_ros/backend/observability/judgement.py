@@ -454,14 +454,13 @@ def _unheld(case: _Case, free: Mask) -> tuple[Finding, ...]:
     for variable in variables.tolist():
         name, (what, ranges) = _name(case, variable), _measured(case, variable)
         if variable < case.problem.pieces and parts[name] > 1:
-            text = (f'robot {name}: {parts.pop(name)} stretches of its path, to which no odometry '
+            ranges = 0
+            text = (f'robot {name}: {parts[name]} stretches of its path, to which no odometry '
                     'or loop closure leads, have a place or heading that their measurements leave '
                     'free; odometry between them, or ranges from more places, are missing')
-        elif variable < case.problem.pieces and name in parts:
+        elif variable < case.problem.pieces:
             text = (f'robot {name}: {what} to the others leave its place or heading free; ranges '
                     'from more places, or a loop closure, are missing')
-        elif variable < case.problem.pieces:
-            continue
         elif ranges <= case.problem.dimension:
             least = case.problem.dimension + 1
             text = f'landmark {name} has {what}: {least} at least give one place'
@@ -469,7 +468,7 @@ def _unheld(case: _Case, free: Mask) -> tuple[Finding, ...]:
             text = (f'landmark {name} has {what} from too few places, or to what is not determined '
                     'itself: it can move freely')
         findings.append(Finding('undetermined', name, text, float(ranges)))
-    return tuple(findings)
+    return tuple(dict.fromkeys(findings))
 
 
 def _ambiguous(

@@ -85,12 +85,13 @@ class StudyRun:
         values = dict(self.parameters)
         if self.seed is not None:
             values['solver.seed'] = self.seed
-        if self.config:
-            SparserConfig.from_yaml(self.config)
         base = load_yaml(self.config) if self.config else draft(survey(self.bag))[0]
         try:
             return SparserConfig.from_mapping(merged(nested(base), nested(values)))
         except ConfigError as error:
+            if self.config:
+                # Where the file is at fault, its error says so.
+                SparserConfig.from_yaml(self.config)
             chosen = ', '.join(f'{name}: {value}' for name, value in values.items())
             raise ConfigError(f'{self.name} with {self.set or "the grid"} ({chosen}): {error}') \
                 from None
