@@ -13,10 +13,10 @@ source has the expectation
 
 D_h the rows of source h (minimum norm quadratic unbiased estimation, Rao 1971, by the weights that
 the map is solved with; Helmert 1907). It is solved for f >= 0 by the updates of Richardson and
-Lucy. A claim is the median of a wide prior (`CLAIM_LOG_SIGMA`), so that a source of which little
-is known keeps it, and where enough is known the same noise is found whatever is claimed; odometry
-has what single steps show in place of its claim. S comes
-from random signs (Hutchinson). A fault is no noise: cells count as `_CLIP` of the standard
+Lucy. The prior of a factor has its claim as median and long tails (`CLAIM_LOG_SCALE`): most claims
+are about right and keep a source of which little is known near them, some are far off, and where
+enough is known the same noise is found whatever is claimed. Odometry has what single steps show in
+place of its claim. S comes from random signs (Hutchinson). A fault is no noise: cells count as `_CLIP` of the standard
 deviations that they have then, at most (Huber's proposal 2, 1964), so that a few faulty ones say
 little.
 
@@ -50,9 +50,9 @@ Solve = Callable[[Array], Array]
 CELL_M = 2.0
 """Measurements between two places of this size share their errors: directions to antennas, and
 what stands around, change slowly. White noise has the same factor with cells of any size."""
-CLAIM_LOG_SIGMA = 2.5
-"""Of the prior of a factor, whose logarithm is normal about 0: claims of real recordings are up to
-100 times too large and 10 times too small, in standard deviations."""
+CLAIM_LOG_SCALE = 1.5
+"""Of the prior of a factor, whose logarithm has a Cauchy distribution about 0: half of all claimed
+standard deviations are right within a factor of 2, and one of ten is off by more than 100."""
 _CLIP, _CLIPPED = 1.5, 0.7785
 """Standard deviations as which a cell counts at most, and the variance of a standard normal
 variable that is clipped there."""
@@ -149,7 +149,7 @@ def noise_of(
     # is a fault with a size of its own. What ranges share, single residuals do not show.
     factor = _clipped(parts, np.where(
         [kind == ODOMETRY for kind, _ in parts.names], _clipped(single, claim), claim))
-    factor *= _mean_over_mode(parts.share.sum(axis=0))
+    factor *= _mean_over_mode(parts.share.sum(axis=0), np.log(factor / claim))
     for k, (kind, _) in enumerate(parts.names):
         precision = {RANGES: graph.ranges.precision, SIGHTINGS: graph.sightings.tau}.get(kind)
         if precision is not None and floor_m > 0:
@@ -171,7 +171,8 @@ def _clipped(parts: VarianceComponents, claim: Array) -> Array:
         square = parts.member.T @ (np.minimum(parts.cell_square, most) / _CLIPPED)
         expected = np.maximum(share @ factor, 1e-12)
         # Of -2 log prior, as S f - q is of -2 log likelihood.
-        slope = 2 * np.log(factor / claim) / (CLAIM_LOG_SIGMA**2 * factor)
+        log = np.log(factor / claim)
+        slope = 4 * log / ((CLAIM_LOG_SCALE**2 + log**2) * factor)
         step = (share.T @ (square / expected) + np.maximum(-slope, 0.0)) / np.maximum(
             total + np.maximum(slope, 0.0), 1e-12)
         # Far from a claim its slope would overshoot.
@@ -181,14 +182,14 @@ def _clipped(parts: VarianceComponents, claim: Array) -> Array:
     return factor
 
 
-def _mean_over_mode(known: Array) -> Array:
+def _mean_over_mode(known: Array, log: Array) -> Array:
     """(g,): of factors of which (g,) residuals tell, by their share of what is known of the factor.
 
-    The logarithm has the variance v = 1 / (n / 2 + 1 / s^2) by n residuals and the prior, and the
-    mean of a factor is exp(v / 2) times the likeliest value: few residuals that happen to be small
-    do not make a precise source. The prior alone changes nothing.
+    The logarithm, (g,) beside its claim, has the variance v = 1 / (n / 2 + 2 / (s^2 + log^2)) by n
+    residuals and the prior, and the mean of a factor is exp(v / 2) times the likeliest value: few
+    residuals that happen to be small do not make a precise source. The prior alone changes nothing.
     """
-    variance = 1 / (known / 2 + 1 / CLAIM_LOG_SIGMA**2)
+    variance = 1 / (known / 2 + 2 / (CLAIM_LOG_SCALE**2 + log**2))
     return np.asarray(np.exp(known / 2 * variance * variance / 2))
 
 

@@ -95,19 +95,20 @@ def test_verticals_of_the_odometry_itself_do_not_make_it_look_precise():
     assert abs(np.mean(logs)) < 0.3
 
 
-@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('seed', range(2))
 def test_the_noise_of_odometry_does_not_depend_on_its_claim(seed):
-    world, found = two_robots(steps=200, seed=seed), []
+    """Where the way is long enough to tell: with half of it some claims of a tenth are kept."""
+    increments, found = two_robots(steps=400, seed=seed).increments(4), []
     for claim in (0.1, 1.0, 10.0):
-        graph = graph_of([odometry_claiming(one, 1, claim) for one in world.increments(4)])
+        graph = graph_of([odometry_claiming(one, 1, claim) for one in increments])
         noise = Noise()
-        for _ in range(6):
+        for _ in range(3):
             weighted = noise.applied_to(graph)
             result = solve(weighted, ROBUST)
             noise = noise_of(
                 weighted, result.estimate, result.stats.weights, 0.0, taken=noise)
         found.append(claim * np.exp(noise.log_factor['odometry', 'B'] / 2))
-    assert max(found) < 1.5 * min(found), found
+    assert max(found) < 1.2 * min(found), found
 
 
 @pytest.mark.parametrize(('times', 'parts'), [(6.0, 6), (0.2, 15)])
