@@ -16,9 +16,9 @@ the map is solved with; Helmert 1907). It is solved for f >= 0 by the updates of
 Lucy. The prior of a factor has its claim as median and long tails (`CLAIM_LOG_SCALE`): most claims
 are about right and keep a source of which little is known near them, some are far off, and where
 enough is known the same noise is found whatever is claimed. Odometry has what single steps show in
-place of its claim. S comes from random signs (Hutchinson). A fault is no noise: cells count as `_CLIP` of the standard
-deviations that they have then, at most (Huber's proposal 2, 1964), so that a few faulty ones say
-little.
+place of its claim. S comes from random signs (Hutchinson). A fault is no noise: cells count as
+`_CLIP` of the standard deviations that they have then, at most (Huber's proposal 2, 1964), so that
+a few faulty ones say little.
 
 Calibration takes q and S of single rows, and steps by restricted maximum likelihood
 (`calibrate.self_calibration.OdometryNoise`). A live map is weighted by these factors
