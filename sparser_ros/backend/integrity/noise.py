@@ -172,7 +172,7 @@ def _clipped(parts: VarianceComponents, claim: Array) -> Array:
         expected = np.maximum(share @ factor, 1e-12)
         # Of -2 log prior, as S f - q is of -2 log likelihood.
         log = np.log(factor / claim)
-        slope = 4 * log / ((CLAIM_LOG_SCALE**2 + log**2) * factor)
+        slope = 2 * log * _information_of_claim(log) / factor
         step = (share.T @ (square / expected) + np.maximum(-slope, 0.0)) / np.maximum(
             total + np.maximum(slope, 0.0), 1e-12)
         # Far from a claim its slope would overshoot.
@@ -182,14 +182,20 @@ def _clipped(parts: VarianceComponents, claim: Array) -> Array:
     return factor
 
 
+def _information_of_claim(log: Array) -> Array:
+    """(g,): inverse variances of normal priors that have the slope of the Cauchy prior at (g,)
+    logarithms of factors beside their claims: the farther off, the less a claim tells."""
+    return 2 / (CLAIM_LOG_SCALE**2 + log**2)
+
+
 def _mean_over_mode(known: Array, log: Array) -> Array:
     """(g,): of factors of which (g,) residuals tell, by their share of what is known of the factor.
 
-    The logarithm, (g,) beside its claim, has the variance v = 1 / (n / 2 + 2 / (s^2 + log^2)) by n
-    residuals and the prior, and the mean of a factor is exp(v / 2) times the likeliest value: few
-    residuals that happen to be small do not make a precise source. The prior alone changes nothing.
+    The logarithm, (g,) beside its claim, has the variance v by n / 2 of n residuals and what the
+    claim tells, and the mean of a factor is exp(v / 2) times the likeliest value: few residuals
+    that happen to be small do not make a precise source. The prior alone changes nothing.
     """
-    variance = 1 / (known / 2 + 2 / (CLAIM_LOG_SCALE**2 + log**2))
+    variance = 1 / (known / 2 + _information_of_claim(log))
     return np.asarray(np.exp(known / 2 * variance * variance / 2))
 
 
